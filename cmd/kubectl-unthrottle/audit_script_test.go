@@ -13,11 +13,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// fakeCluster serves the files of a directory as an API server, and as a Prometheus, until the script ends, and writes a kubeconfig
-// that leads there: cluster DIRECTORY KUBECONFIG [tls | CONTEXT]. A file's name is the path with _ for /, and .json at its end; a list without a
-// file is empty. What is not JSON is given as it is, and what begins with an status code and a blank is an error. URL is its address.
-// The file requests has a line for each request, with what it says of who asks. With tls, ca.crt has the authority; its name is example.com.
-// With the name of a context there are no others, and the file is requests-CONTEXT.
+// fakeCluster serves the files of a directory as an API server, and as a Prometheus, until the script ends, and writes a kubeconfig that
+// leads there: cluster DIRECTORY KUBECONFIG [tls | CONTEXT]. A file's name is the path with _ for /, and .json at its end; a list without a
+// file is empty. What is not JSON is given as is, and what begins with a status code and a blank is an error. URL is its address. The file
+// requests has a line for each request, with what it says about the caller. With tls, ca.crt has the authority; its name is example.com. With
+// the name of a context that is the only one, and the file is requests-CONTEXT.
 func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 	tls := len(args) == 3 && args[2] == "tls"
 	if neg || len(args) != 2 && len(args) != 3 {
@@ -46,7 +46,7 @@ func fakeCluster(ts *testscript.TestScript, neg bool, args []string) {
 			case strings.HasSuffix(r.URL.Path, "/daemonsets"):
 			case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/unthrottle/"):
 				name = "agents"
-			case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/"): // as it is
+			case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/"): // as is
 			default:
 				name = "strangers"
 			}

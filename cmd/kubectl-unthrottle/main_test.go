@@ -49,7 +49,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestOwnManifests: what we tell others, we do.
+// TestOwnManifests: what we tell others to do, we do.
 func TestOwnManifests(t *testing.T) {
 	run := func(stdin string, args ...string) (code int, stdout string) {
 		var out, err bytes.Buffer

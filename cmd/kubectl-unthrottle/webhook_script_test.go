@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// taken puts a port into a variable that somebody listens on until the script ends: taken NAME.
+// taken puts a port that has a listener until the script ends into a variable: taken NAME.
 func taken(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: taken NAME")

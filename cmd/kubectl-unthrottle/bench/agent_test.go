@@ -24,9 +24,9 @@ const maxContainers = 500
 // others are programs on the node that are not Go's, in which to look for a Go library takes longer.
 const others = 100
 
-// TestAgent runs the agent, as it is by default, on a node with Go programs, each in a pod of its own, of which the half do nothing and
-// have a limit, and the others work a little and have none. It tells what that costs: CPU time of the first scan, which
-// reads every file, and of those after it, with a scrape every half minute as Prometheus has it.
+// TestAgent runs the agent, with its defaults, on a node with Go programs, each in its own pod: half of them do nothing and have a
+// limit, the others work a little and have none. It shows what that costs: CPU time of the first scan, which reads every file, and of
+// those after it, with a scrape every half minute as Prometheus has it.
 func TestAgent(t *testing.T) {
 	asked(t)
 	n := newNode(t)

@@ -21,11 +21,11 @@ import (
 // agentPort is where the fake agents listen: at an address that the API server's proxy takes. It refuses loopback.
 const agentPort = 19435
 
-// fakes are a thousand agents: each says what runs on its node, ten programs with all that there is to tell of them. All have one
-// address; which is meant, the API server's proxy says in a header.
+// fakes are a thousand agents: each says what runs on its node, ten programs with everything there is to say about them. All have
+// one address; a header from the API server's proxy says which one is wanted.
 type fakes struct {
 	asked       atomic.Int64
-	misbehaving atomic.Bool // of each hundred one hangs, one lies, and one answers with 100 MB
+	misbehaving atomic.Bool // in each hundred one hangs, one lies, and one answers with 100 MB
 }
 
 // agents starts them, and makes the objects that they need.

@@ -34,7 +34,7 @@ func asked(t *testing.T) {
 	}
 }
 
-// build builds the command as it is released. An image's has the tag norender.
+// build builds the command as released. An image's has the tag norender.
 func build(t *testing.T, tags ...string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "kubectl-unthrottle")
@@ -53,7 +53,7 @@ type cost struct {
 	text      string // what it said at last
 }
 
-// measure runs a command some times and tells the median of each of its costs. What it found is no failure.
+// measure runs a command several times and reports the median of each of its costs. Findings are not a failure.
 func measure(t *testing.T, name, stdin string, env []string, args ...string) cost {
 	t.Helper()
 	var all []cost

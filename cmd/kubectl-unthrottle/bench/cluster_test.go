@@ -24,7 +24,7 @@ const (
 )
 
 // TestCluster: a thousand nodes, and ten thousand pods of a thousand Deployments. The objects are made through the API, without
-// controllers and kubelets: lint reads what is specified, and nobody has to bring it about.
+// controllers and kubelets: lint reads what is specified, and nothing has to bring it about.
 func TestCluster(t *testing.T) {
 	asked(t)
 	c := clustertest.Start(t, clustertest.Options{})

@@ -77,7 +77,7 @@ spec:
       - {name: app, image: "localhost/caddy:1", args: [no-such-command], env: [{name: GOMAXPROCS, value: "8"}], resources: {limits: {cpu: "1"}, requests: {cpu: 50m}}}
 `
 
-// TestLook shows what the verbs say of these programs on a cluster of two nodes, beside the kernel's own files, for a reader to compare.
+// TestLook shows what the verbs say about these programs on a cluster of two nodes, next to the kernel's own files, for a reader to compare.
 func TestLook(t *testing.T) {
 	asked(t)
 	c := clustertest.Start(t, clustertest.Options{

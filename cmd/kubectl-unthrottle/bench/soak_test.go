@@ -51,7 +51,7 @@ const (
 const (
 	moreResident   = 5e6 // bytes; or 15 %
 	moreLive       = 2e6 // bytes of live heap, once all pods are gone
-	moreFiles      = 6   // beside one for each Go program: connections, and what a scan is just opening
+	moreFiles      = 6   // besides one for each Go program: connections, and what a scan is just opening
 	moreGoroutines = 6   // requests that are being answered
 )
 
@@ -97,9 +97,8 @@ func main() {
 }
 `
 
-// TestSoak runs the agent beside pods that come and go, and looks whether it grows: its memory, its open files, its goroutines, its
-// series. The pods are control groups with the names that a kubelet gives them, below one of the test's own, and a kubelet that
-// only lists them.
+// TestSoak runs the agent next to pods that come and go, and checks whether it grows: its memory, its open files, its goroutines, its series.
+// The pods are control groups with the names that a kubelet gives them, below one of the test's own, and a kubelet that only lists them.
 func TestSoak(t *testing.T) {
 	asked(t)
 	if end, ok := t.Deadline(); ok && time.Until(end) < *soak+3*time.Minute {
@@ -193,7 +192,7 @@ func checkAfter(t *testing.T, before, after state) {
 	}
 }
 
-// A state is what the agent says of itself at one time.
+// A state is what the agent says about itself at one time.
 type state struct {
 	at                time.Time
 	scans             float64
@@ -208,7 +207,7 @@ type state struct {
 	late              float64
 }
 
-// beyond is how many files are open beside one for each Go program that is known.
+// beyond is how many files are open besides one for each Go program that is known.
 func (s state) beyond() float64 { return s.files - s.programs }
 
 func (s state) String() string {
@@ -220,7 +219,7 @@ func (s state) String() string {
 		s.files, s.programs, s.goroutines, s.containers, s.other, s.cpu, s.scans, s.late)
 }
 
-// A soaked agent is the command, as it is released.
+// A soaked agent is the command, as released.
 type soaked struct {
 	address   string
 	ended     chan struct{}
@@ -229,8 +228,8 @@ type soaked struct {
 	problems  string
 }
 
-// startAgent starts it. A kubelet is told a service account's token, for whose file there is no flag: it is put where a pod has it,
-// in a mount namespace of the agent's own.
+// startAgent starts it. It sends a kubelet a service account's token, for whose file there is no flag, so the token is put where a
+// pod has it, in a mount namespace of the agent's own.
 func startAgent(t *testing.T, n *node, flags ...string) *soaked {
 	t.Helper()
 	program, secrets := build(t, "norender"), t.TempDir()
@@ -359,7 +358,7 @@ func (a *soaked) live(t *testing.T) float64 {
 	return scrape(a.address)["go_memstats_heap_alloc_bytes"]
 }
 
-// saveHeap keeps the heap's profile for whoever looks for what grows.
+// saveHeap keeps the heap's profile for anyone looking for what grows.
 func (a *soaked) saveHeap(t *testing.T) {
 	t.Helper()
 	f, err := os.CreateTemp("", "soak-*.pprof")
@@ -372,7 +371,7 @@ func (a *soaked) saveHeap(t *testing.T) {
 	}
 }
 
-// watch asks the agent again and again until the churn ends.
+// watch asks the agent repeatedly until the churn ends.
 func (a *soaked) watch(ctx context.Context, t *testing.T, n *node) []state {
 	t.Helper()
 	every, tell := min(15*time.Second, *soak/24), min(5*time.Minute, *soak/4)
@@ -405,7 +404,7 @@ func (a *soaked) watch(ctx context.Context, t *testing.T, n *node) []state {
 	}
 }
 
-// processes reads the agent's document, and tells its problems when they change.
+// processes reads the agent's document, and reports its problems when they change.
 func (a *soaked) processes(t *testing.T) {
 	t.Helper()
 	r, err := http.Get("http://" + a.address + "/api/v1/processes")
@@ -541,7 +540,7 @@ func (n *node) live(ctx context.Context) (err error) {
 		p.muted = "all"
 	}
 	program := n.program
-	if rand.N(3) == 0 { // another file, and for some time one that is no more
+	if rand.N(3) == 0 { // another file, and for some time one that is gone
 		program = filepath.Join(n.dir, p.id[:12])
 		if err := copyProgram(program, n.program); err != nil {
 			return err
@@ -690,8 +689,8 @@ func copyProgram(to, from string) error {
 	if err != nil {
 		return err
 	}
-	// A shell writes it: a child that another goroutine is just starting would hold a file open for writing that we write, and nobody
-	// could run it.
+	// A shell writes it: a child that another goroutine is just starting would hold a file open for writing that we write, and it
+	// couldn't be run.
 	cmd := exec.Command("/bin/sh", "-c", `cat >"$0" && chmod +x "$0"`, to)
 	cmd.Stdin = strings.NewReader(string(data))
 	return cmd.Run()
@@ -758,7 +757,7 @@ func (n *node) startKubelet(t *testing.T) string {
 	return host
 }
 
-// list are the pods that are there, as a kubelet tells them.
+// list are the pods that are there, as a kubelet lists them.
 func (n *node) list() []any {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -807,7 +806,7 @@ func medianMax(all []state, of func(state) float64) (median, most float64) {
 	return values[len(values)/2], values[len(values)-1]
 }
 
-// table tells the soak's figures as README.md has them.
+// table prints the soak's figures as README.md has them.
 func table(t *testing.T, all []state) {
 	t.Helper()
 	if len(all) < 3 {

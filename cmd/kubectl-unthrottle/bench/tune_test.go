@@ -35,7 +35,7 @@ var servers = []server{
 	},
 }
 
-// exporter is one whose pages are made of what the kernel tells.
+// exporter is one whose pages are made of what the kernel reports.
 var exporter = server{
 	"node-exporter", "github.com/prometheus/node_exporter@v1.12.1",
 	func(host, port string) []string {
@@ -116,7 +116,7 @@ func imageOf(t *testing.T, c *clustertest.Cluster, s server, own string) (progra
 	return program, image
 }
 
-// deploy makes a Deployment of a server, of which none runs.
+// deploy makes a Deployment of a server with no running pods.
 func deploy(t *testing.T, c *clustertest.Cluster, s server, image, cpu string) {
 	t.Helper()
 	args, err := json.Marshal(s.args("0.0.0.0", "8080"))
@@ -160,7 +160,7 @@ func install(t *testing.T, module string) string {
 	return found[0]
 }
 
-// tuned runs a tune, tells what it found, and returns the document.
+// tuned runs a tune, reports what it found, and returns the document.
 func tuned(t *testing.T, where string, env, command []string) (doc report.Tune) {
 	t.Helper()
 	dir := t.TempDir()

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Options say what runs beside etcd and the API server. The zero value is those two alone.
+// Options say what runs besides etcd and the API server. The zero value is those two alone.
 type Options struct {
 	// ControllerManager makes ReplicaSets of Deployments, pods of ReplicaSets, service accounts of namespaces, and so on.
 	// With it pods need a service account, as anywhere, and Start waits for the one of the namespace default.
@@ -203,7 +203,7 @@ func (c *Cluster) apiServerFlags(o Options, etcd string, port int) ([]string, er
 	flags := []string{
 		"--etcd-servers=" + etcd, "--etcd-cafile=" + k.ca, "--etcd-certfile=" + k.cert, "--etcd-keyfile=" + k.key,
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--permit-port-sharing",
-		// Nodes forward the service "kubernetes" by themselves, and it refuses an address of the loopback interface.
+		// Nodes forward the service "kubernetes" themselves, and it refuses a loopback address.
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + k.cert, "--tls-private-key-file=" + k.key, "--cert-dir=" + c.Dir,
 		"--token-auth-file=" + tokens, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
@@ -215,7 +215,7 @@ func (c *Cluster) apiServerFlags(o Options, etcd string, port int) ([]string, er
 		// Version v1 of a MutatingAdmissionPolicy is served anyway.
 		"--runtime-config=admissionregistration.k8s.io/v1beta1=true",
 	}
-	if !o.ControllerManager { // then nobody makes service accounts, and pods would be refused for the lack of them
+	if !o.ControllerManager { // then nothing makes service accounts, and pods would be refused for lack of one
 		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
 	}
 	return append(flags, o.ExtraAPIServerFlags...), nil

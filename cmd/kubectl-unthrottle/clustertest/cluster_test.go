@@ -138,7 +138,7 @@ func TestHelper(t *testing.T) {
 	}
 }
 
-// TestKilled kills a test in the middle. Its cluster has to go with it, and its files.
+// TestKilled kills a test in the middle. Its cluster must go with it, and its files.
 func TestKilled(t *testing.T) {
 	needPrograms(t)
 	dir, kill := helper.Start(t, variable, "wait")
@@ -172,8 +172,7 @@ func TestKilledWithNode(t *testing.T) {
 			t.Errorf("in the middle: %v", err)
 		}
 	}
-	// Beside the others: shells for files and groups, and in the node its first process, containerd, kubelet, shim, pause and
-	// the container.
+	// Besides the others: shells for files and groups, and in the node its first process, containerd, kubelet, shim, pause and the container.
 	if got := processesOf(t, dir); len(got) < 3+2+6 {
 		t.Errorf("processes of the run are %q", got)
 	}

@@ -15,7 +15,7 @@
 //   - WaitFor waits for what a cluster does in its own time, WaitPods for pods.
 //
 // What it does not do: without Options.Nodes no container runs. It takes nothing from the cluster that the user's own
-// kubeconfig names, and writes to none of the user's files save the cache.
+// kubeconfig names, and writes to none of the user's files except the cache.
 //
 // # Nodes
 //
@@ -29,19 +29,19 @@
 //
 // A node needs root, the programs containerd, runc, ip and nsenter, and the controllers of cgroup v1; where one of them is
 // missing the test is skipped with it. There is no registry: an image is what Import was given, so a pod's imagePullPolicy
-// must not be Always, which is the default for the tag latest. There is no DNS and no kube-proxy: of services only
-// "kubernetes" can be reached, by which programs in pods find the API server. Pods have addresses that the test reaches, 29 on
-// a node, and with hostNetwork the node's. With hostPID they see the node's processes, not the machine's, and hostPath is the
-// node's file system. Node.Group is where this machine has the node's control groups; they go by the paths of any node,
-// /kubepods/burstable/…, for those who look from inside.
+// must not be Always, which is the default for the tag latest. There is no DNS and no kube-proxy: the only service that can be
+// reached is "kubernetes", by which programs in pods find the API server. Pods have addresses that the test reaches, 29 on a
+// node, and with hostNetwork the node's. With hostPID they see the node's processes, not the machine's, and hostPath is the
+// node's file system. Node.Group is where this machine has the node's control groups; seen from inside they have the paths of
+// any node, /kubepods/burstable/….
 //
 // # Running it
 //
 //	go -C cmd/kubectl-unthrottle run ./clustertest/build           # once
 //	go -C cmd/kubectl-unthrottle test ./clustertest/...
 //
-// It imports only the standard library. What Kubernetes is built from is a module of its own, so that nobody who only builds the
-// library or a command has to download it.
+// It imports only the standard library. What Kubernetes is built from is a module of its own, so that building only the library
+// or a command doesn't download it.
 //
 // Where the programs are not built, tests are skipped with the command that builds them; UNTHROTTLE_REQUIRE_CLUSTER=1 makes
 // that a failure, and 0 skips them all. A program that was built by one version of Go is not used by tests that another one compiled.

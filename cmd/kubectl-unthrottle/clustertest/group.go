@@ -69,8 +69,8 @@ func hierarchy(groups []setup.Cgroup, controller string) (setup.Cgroup, bool) {
 	return groups[i], true
 }
 
-// keepGroups has the groups of a name removed, below the given ones, and all below them, when it is told to end or this
-// process is gone. They need not exist yet.
+// keepGroups returns a keeper that removes the groups of a name below the given ones, and everything below them, when it is
+// ended or this process is gone. They need not exist yet.
 func keepGroups(groups []setup.Cgroup, name string) (*keeper, error) {
 	var dirs []string
 	for _, g := range groups {

@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// An Image is what a container is made from: one layer of files, and what is to be started.
+// An Image is what a container is made from: one layer of files, and what to start.
 type Image struct {
 	Name       string   // with a tag, such as localhost/server:1
 	Entrypoint []string // of paths in the image
@@ -47,8 +47,8 @@ func BuildGo(t testing.TB, pkg string, flags ...string) string {
 	return program
 }
 
-// buildGo builds a program where the last one of its kind was put before, from the user's cache: the go command sees by that one's ID whether
-// it has to be linked again, which takes longer than all else.
+// buildGo builds a program where the last one of its kind was put before, from the user's cache: the go command sees from that one's ID
+// whether it has to link again, which takes longer than all else.
 func buildGo(program, pkg string, flags ...string) error {
 	kept := keptProgram(pkg, flags)
 	before, err := os.ReadFile(kept)
@@ -103,7 +103,7 @@ func keepProgram(kept string, program []byte) error {
 }
 
 // Write writes the image as a tar archive with the layout of the Open Container Initiative, which container runtimes import.
-// Of the same files it is always the same.
+// The same files always make the same archive.
 func (i Image) Write(w io.Writer) error {
 	if err := i.write(w); err != nil {
 		return fmt.Errorf("writing the image %s: %w", i.Name, err)

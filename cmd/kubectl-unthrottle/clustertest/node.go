@@ -180,7 +180,7 @@ func (c *Cluster) startNodes(count int) (err error) {
 	return nil
 }
 
-// ready tells whether a node is, by its object.
+// ready tells from its object whether a node is ready.
 func ready(object []byte) error {
 	var node struct {
 		Status struct {
@@ -292,7 +292,7 @@ func (n *Node) ask(r setup.Request) error {
 	return nil
 }
 
-// StopKubelet ends the node's kubelet. Its containers run on; nobody tells the API server of them.
+// StopKubelet ends the node's kubelet. Its containers run on; the API server hears nothing of them.
 func (n *Node) StopKubelet() error { return n.ask(setup.Request{Do: setup.Stop, Program: "kubelet"}) }
 
 // StartKubelet starts it again.
@@ -305,7 +305,7 @@ func (n *Node) Group(controller string) string {
 	return g.Dir
 }
 
-// Command returns a program that has not been started yet and is to run in the node, as on it: one of the machine's, with the
+// Command returns a program that has not been started yet and will run in the node, as on it: one of the machine's, with the
 // node's files, processes and network. It ends with the node.
 func (n *Node) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	enter := []string{"--target", strconv.Itoa(n.PID), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--", name}

@@ -39,7 +39,7 @@ func TestNode(t *testing.T) {
 		if p.IP != node.IP {
 			t.Errorf("with hostNetwork it has the address %s, the node has %s", p.IP, node.IP)
 		}
-		// Of the machine it sees none but the node's own: node, containerd, kubelet, and pods with a shim and a pause each.
+		// Of the machine's processes it sees only the node's own: node, containerd, kubelet, and pods with a shim and a pause each.
 		seen := look(t, c, p)
 		if seen.Host != node.Name || seen.Processes < 6 || seen.First != "node" {
 			t.Errorf("with hostPID it sees %+v", seen)
@@ -159,7 +159,7 @@ func TestTwoNodes(t *testing.T) {
 	}
 }
 
-// sight is what a worker says of itself.
+// sight is what a worker says about itself.
 type sight struct {
 	Host, First, Groups   string
 	GOMAXPROCS, Processes int

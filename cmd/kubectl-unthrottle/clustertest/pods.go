@@ -50,7 +50,7 @@ func (p Pod) in(phase string) bool {
 	return p.Phase == phase && (phase != "Running" || !slices.ContainsFunc(p.Containers, Container.late))
 }
 
-// late tells whether a container is to run, and does not yet.
+// late tells whether a container should run and does not yet.
 func (c Container) late() bool {
 	if c.Kind == "ephemeral" && c.State == "running" {
 		return false

@@ -30,7 +30,7 @@ func startProcess(dir, program string, args ...string) (*process, error) {
 	return start(dir, filepath.Base(program), cmd)
 }
 
-// start starts a command that has to die with this process. Its log has all that it writes, save what goes elsewhere already.
+// start starts a command that must die with this process. Its log has all that it writes, except what goes elsewhere already.
 func start(dir, name string, cmd *exec.Cmd) (*process, error) {
 	p := &process{name: name, log: filepath.Join(dir, name+".log"), cmd: cmd, ended: make(chan struct{})}
 	log, err := os.Create(p.log)
@@ -45,7 +45,7 @@ func start(dir, name string, cmd *exec.Cmd) (*process, error) {
 
 	started := make(chan error)
 	go func() {
-		// The kernel's signal for a dead parent follows the thread that started the child, so the thread has to stay.
+		// The kernel's signal for a dead parent follows the thread that started the child, so the thread must stay.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -71,7 +71,7 @@ func (p *process) early() error {
 	}
 }
 
-// stop kills the process and waits for its end. What it has not written is of no use to anybody.
+// stop kills the process and waits for its end. What it has not written yet is no longer needed.
 func (p *process) stop() {
 	p.cmd.Process.Kill()
 	<-p.ended
@@ -115,7 +115,7 @@ func logEnd(path string) string {
 	return string(end)
 }
 
-// A keeper is a shell that clears something away when it is told to end or this process is gone.
+// A keeper is a shell that clears something away when it is ended or this process is gone.
 type keeper struct {
 	owner io.Closer // the shell waits for its end
 	shell *exec.Cmd

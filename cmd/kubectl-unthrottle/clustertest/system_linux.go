@@ -35,7 +35,7 @@ func peakMemory(state *os.ProcessState) int64 {
 const reusePort = 0xf
 
 // A port of the loopback interface that is kept from others until close. A program of the same user may listen on it if it
-// sets SO_REUSEPORT too; a port that was merely found to be free could be anybody's by then.
+// sets SO_REUSEPORT too; a port that was merely found to be free could be anyone's by then.
 type port struct {
 	number int
 	socket int

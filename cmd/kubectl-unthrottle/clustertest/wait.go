@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// WaitFor asks again and again until check returns nil. After the limit, which is there so that a hang ends and judges no
+// WaitFor asks repeatedly until check returns nil. After the limit, which is there so that a hang ends and judges no
 // speed, it fails the test with the last error.
 func WaitFor(t testing.TB, limit time.Duration, check func() error) {
 	t.Helper()

@@ -7,7 +7,7 @@
 //	go -C cmd/kubectl-unthrottle run ./clustertest/build                        what clustertest.Start needs
 //	go -C cmd/kubectl-unthrottle run ./clustertest/build etcd kube-apiserver    some of it
 //
-// A program is there whole or not at all, however the command ends. Of two commands at once, one waits for the other.
+// A program is there whole or not at all, however the command ends. If two commands run at once, one waits for the other.
 package main
 
 import (
@@ -204,7 +204,7 @@ func modules() (string, error) {
 	return filepath.Join(strings.TrimSpace(string(out)), "kubernetes"), nil
 }
 
-// check compares what the folder's name promises with what a program says of itself.
+// check compares what the folder's name promises with what a program says about itself.
 func check(p clustertest.Program, path string) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {

@@ -118,14 +118,14 @@ func (r request) add(id, namespace, name string) (any, error) {
 	return result{r.Version, []device{{name, namespace}}, []address{{with, gateway.Addr().String(), 0}}}, nil
 }
 
-// hardware is the hardware address of a device with an address. It is always the same, so that nobody sends what is for a new pod to the one
+// hardware is the hardware address of a device with an address. It is always the same, so that what is for a new pod isn't sent to the one
 // that had its address before, which neighbours remember for up to a minute.
 func hardware(own netip.Addr) string {
 	ip := own.As4()
 	return fmt.Sprintf("0a:58:%02x:%02x:%02x:%02x", ip[0], ip[1], ip[2], ip[3])
 }
 
-// take finds an address that nobody has.
+// take finds a free address.
 func take(all netip.Prefix, gateway netip.Addr, id string) (netip.Addr, error) {
 	if err := os.MkdirAll(addresses, 0o755); err != nil {
 		return netip.Addr{}, err

@@ -14,8 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest/node/setup"
 )
 
-// makeFiles makes the node's root file system. Of the machine's own it has the programs, which it cannot change, and the
-// devices.
+// makeFiles makes the node's root file system. It has the machine's programs, which it cannot change, and its devices.
 func makeFiles(c setup.Config) error {
 	m := &mounter{root: c.Root}
 	m.change("/", syscall.MS_REC|syscall.MS_PRIVATE) // nothing that is mounted here is seen by the machine

@@ -1,12 +1,12 @@
 //go:build linux
 
 // Command node is one node of a cluster for tests: the first process in namespaces of its own, which makes a file system, a
-// network and hierarchies of cgroups there, starts containerd and the kubelet when it is told to, and reaps. Package setup
-// says what it is told. When it ends, or the test that started it, the kernel kills all that runs in its namespaces, and
-// mounts and network are gone with them.
+// network and hierarchies of cgroups there, starts containerd and the kubelet on request, and reaps. Package setup has the
+// requests. When it ends, or the test that started it, the kernel kills all that runs in its namespaces, and mounts and
+// network are gone with them.
 //
 // The same program is the container that holds a pod's namespaces ("node pause"), and the plugin that gives pods an address
-// (by the variables of the Container Network Interface), so that a node needs no more programs than it has to.
+// (by the variables of the Container Network Interface), so that a node needs as few programs as possible.
 package main
 
 import (

@@ -77,7 +77,7 @@ func makeNetwork(c setup.Config) error {
 	return nil
 }
 
-// waitForDevice waits for a device that somebody else puts into this namespace.
+// waitForDevice waits for a device that another process puts into this namespace.
 func waitForDevice(name string) (err error) {
 	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(10 * time.Millisecond) {
 		if _, err = net.InterfaceByName(name); err == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest/node/setup"
 )
 
-// commands are the programs that a node can be told to start.
+// commands are the programs that a node can be asked to start.
 var commands = map[string][]string{
 	"containerd": {"/usr/bin/containerd", "--config", setup.ContainerdConfig, "--log-level", "warn"},
 	"kubelet":    {setup.Programs + "/kubelet", "--config", setup.KubeletConfig, "--kubeconfig", setup.Kubeconfig, "-v=2"},
@@ -29,10 +29,10 @@ type supervisor struct {
 	failed   chan error
 }
 
-// A program runs. As the first process reaps everybody, nobody else may wait for it.
+// A program runs. As the first process reaps everything, nothing else may wait for it.
 type program struct {
 	pid     int
-	stopped bool // it was told to end
+	stopped bool // it was asked to end
 	ended   chan struct{}
 }
 
@@ -40,7 +40,7 @@ func newSupervisor() *supervisor {
 	return &supervisor{programs: map[string]*program{}, failed: make(chan error, 1)}
 }
 
-// serve does what it is told, until nobody is there who could tell it anything or a program ends by itself.
+// serve handles requests until the other end is gone or a program ends on its own.
 func (s *supervisor) serve(in io.Reader, out io.Writer) error {
 	go s.reap()
 	go func() {

@@ -5,7 +5,7 @@
 //	door      who may come in to a server of ours
 //	certs     which certificate a server of ours shows, and how it comes to be trusted
 //	install   how the agents get into a cluster, and out again
-//	alert     which metrics should reach somebody, and what they are told
+//	alert     which metrics should alert someone, and what the alert says
 //	agent     the Go programs of a node
 //	agents    what the agents of a cluster say, and which programs run there
 //	once      what a node without an agent says, looked at once

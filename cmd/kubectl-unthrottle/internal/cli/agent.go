@@ -111,7 +111,7 @@ func newAgent(stdio verb.IO) *cobra.Command {
 	})
 }
 
-// look looks once. Who reads it names the containers: kubectl unthrottle audit --once.
+// look looks once. Its reader names the containers: kubectl unthrottle audit --once.
 func (o *agentVerb) look(ctx context.Context) error {
 	if o.ask != askNobody {
 		return hint.Usage("kubectl unthrottle agent --once --pods none", "--once asks nobody for the pods")
@@ -172,14 +172,14 @@ func (o *agentVerb) run(ctx context.Context) error {
 		debug.SetGCPercent(25) // it is on every node, and its heap is small: memory matters more than the CPU time of a collection
 	}
 	if !o.options.PProf {
-		runtime.MemProfileRate = 0 // nobody can ask for the profile, whose tables take a megabyte
+		runtime.MemProfileRate = 0 // the profile can't be requested, and its tables take a megabyte
 	}
 	go unthrottle.Watch(ctx, unthrottle.Options{Interval: o.options.Interval}, nil) // it behaves under a limit of its own
 	o.options.Log.Info("agent", "node", o.options.Node, "listens", l.Addr().String(), "probes", probes.Addr().String(), "insecure", o.insecure, "pods", o.ask, "interval", o.options.Interval.String())
 	return agent.New(o.options).Serve(ctx, l, probes)
 }
 
-// guard says whom it tells, and with which certificate, and whether it writes events.
+// guard says whom it answers, and with which certificate, and whether it writes events.
 func (o *agentVerb) guard() error {
 	if o.insecure {
 		return nil
@@ -206,7 +206,7 @@ func (o *agentVerb) guard() error {
 	return own.Load()
 }
 
-// source is who is asked for the pods; nil: nobody.
+// source is who is asked for the pods; nil: no one.
 func (o *agentVerb) source(ctx context.Context) (pods.Source, error) {
 	switch o.ask {
 	case askAPI:

@@ -191,7 +191,7 @@ func (o *auditor) look(ctx context.Context, access *cluster.Access, known lint.K
 	return doc, joined, nil
 }
 
-// judge asks registries and joins what was read. Clusters take turns: what is known of images is kept for the next one.
+// judge asks registries and joins what was read. Clusters take turns: what is known about images is kept for the next one.
 func (o *auditor) judge(ctx context.Context, a *audit.Audit) (*audit.Result, *result.AuditRegistry, []result.Problem, error) {
 	o.turn.Lock()
 	defer o.turn.Unlock()
@@ -225,7 +225,7 @@ const (
 	withinAll   = time.Minute // for all agents together
 )
 
-// hear asks the agents. What could not be heard is told once for all agents with the same trouble.
+// hear asks the agents. What could not be heard is reported once for all agents with the same trouble.
 func (o *auditor) hear(ctx context.Context, access *cluster.Access, objects *cluster.Found, a *audit.Audit, heard *result.AuditAgents) []result.Problem {
 	search := agents.Search{Namespace: agentsIn(o.agents), Within: cmp.Or(o.live.Timeout, withinAll)}
 	found, err := agents.Find(ctx, access, search)
@@ -291,7 +291,7 @@ func failuresFirst(a, b result.AuditFailure) int {
 	return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.Why, b.Why))
 }
 
-// notAsked names pods that have an agent's label and are none. Whoever may create a pod may give it that label.
+// notAsked names pods that have an agent's label and aren't agents. Anyone who may create a pod may give it that label.
 func notAsked(strangers []agents.Stranger, installed bool) (problems []result.Problem) {
 	of := map[string][]string{} // names by what is wrong with them
 	for _, s := range strangers {
@@ -323,7 +323,7 @@ func agentsIn(where string) string {
 	return where
 }
 
-// agentsOf is the same where nobody may be asked: "".
+// agentsOf is the same where none may be asked: "".
 func agentsOf(where string) string {
 	if where == agentsNone {
 		return ""
@@ -403,7 +403,7 @@ func troubleOf(ctx context.Context, t *agents.Answer, once bool) (all []trouble)
 	return all
 }
 
-// short is a text of somebody else's, as far as it is of use.
+// short is a text from elsewhere, cut to a useful length.
 func short(text string) string {
 	if letters := []rune(text); len(letters) > 300 {
 		return string(letters[:300]) + "…"
@@ -413,12 +413,12 @@ func short(text string) string {
 
 // troubles are those of all agents, each with the agents that have it.
 type troubles struct {
-	once  bool // there are none: nodes were looked at
+	once  bool // there aren't any: nodes were looked at
 	of    map[trouble][]string
 	order []trouble
 }
 
-// mostTroubles is how many different troubles are told.
+// mostTroubles is how many different troubles are reported.
 const mostTroubles = 50
 
 func (x *troubles) add(t *agents.Answer, one trouble) {
@@ -457,7 +457,7 @@ func (x *troubles) problems() (all []result.Problem) {
 	return all
 }
 
-// pull asks registries for images whose programs nobody has seen.
+// pull asks registries for images whose programs haven't been seen.
 func (o *auditor) pull(ctx context.Context, a *audit.Audit) (*result.AuditRegistry, []result.Problem) {
 	if !o.images {
 		return nil, nil

@@ -119,7 +119,7 @@ type lines struct {
 	to io.Writer
 }
 
-// A prefixed writer says of each line which cluster it is about.
+// A prefixed writer says which cluster each line is about.
 type prefixed struct {
 	*lines
 	name string

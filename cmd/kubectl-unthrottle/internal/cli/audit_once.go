@@ -27,7 +27,7 @@ const (
 
 const onceUsage = "look at each node once, by a Job that is removed again; where agents are installed they are asked instead"
 
-// checkOnce says what is wrong with --once, and which image its Jobs get: --once-image, the one beside UNTHROTTLE_IMAGE, or the release's.
+// checkOnce says what is wrong with --once, and which image its Jobs get: --once-image, the one next to UNTHROTTLE_IMAGE, or the release's.
 func (o *auditor) checkOnce() error {
 	switch image := o.stdio.Env(imageVariable); {
 	case !o.once && o.image != "":
@@ -82,7 +82,7 @@ func (o *auditor) lookOnce(ctx context.Context, access *cluster.Access, found *c
 	return problems
 }
 
-// newLook makes sure of where the Jobs are to be.
+// newLook makes sure of where the Jobs will be.
 func (o *auditor) newLook(ctx context.Context, access *cluster.Access) (*once.Look, cluster.Place, error) {
 	place, client, err := cluster.Connect(o.live.Options)
 	if err != nil {

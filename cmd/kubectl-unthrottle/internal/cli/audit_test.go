@@ -20,7 +20,7 @@ func TestOwnEnd(t *testing.T) {
 	}
 }
 
-// TestOnceImage: the image of the Jobs is the one that is named, the one beside UNTHROTTLE_IMAGE, or the release's.
+// TestOnceImage: the image of the Jobs is the one that is named, the one next to UNTHROTTLE_IMAGE, or the release's.
 func TestOnceImage(t *testing.T) {
 	for _, c := range []struct {
 		given, env, agents string

@@ -85,8 +85,8 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 	return verb.Run(ctx, stdio, root, "webhook", "agent")
 }
 
-// ownEnd reports whether a command line is of a verb that ends in its own time: tune and audit --once take away what they have made in the
-// cluster, and servers answer what they have begun.
+// ownEnd reports whether a command line is of a verb that ends in its own time: tune and audit --once remove what they have made in the
+// cluster, and servers finish the answers they have begun.
 func ownEnd(args []string) bool {
 	if len(args) == 0 || args[0] != "audit" {
 		return len(args) > 0 && slices.Contains([]string{"tune", "webhook", "agent"}, args[0])

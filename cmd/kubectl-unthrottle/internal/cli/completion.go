@@ -57,8 +57,8 @@ func completes(where *live) cobra.CompletionFunc {
 	}
 }
 
-// completeClusters has a shell complete the flags of all verbs that name a context or a namespace. Cobra keeps what it is told for as long
-// as the process lives, so it is told when a shell asks.
+// completeClusters has a shell complete the flags of all verbs that name a context or a namespace. Cobra keeps what is registered for as
+// long as the process lives, so it is registered when a shell asks.
 func completeClusters(root *cobra.Command) {
 	for _, verb := range root.Commands() {
 		for name, complete := range map[string]cobra.CompletionFunc{"context": contexts, "contexts": contexts, "namespace": namespaces} {

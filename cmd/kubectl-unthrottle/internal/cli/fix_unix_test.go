@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// zeros never end. They count what is read of them, and end where nobody should have come.
+// zeros never end. They count what is read of them, and end where no reader should get.
 type zeros struct {
 	t    *testing.T
 	read int

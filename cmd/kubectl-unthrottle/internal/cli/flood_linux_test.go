@@ -36,7 +36,7 @@ type flooded struct {
 	at    []string // what its log has of its addresses
 }
 
-// flood starts the command with the memory of a container. Its log tells its addresses by a pattern.
+// flood starts the command with the memory of a container. Its addresses are found in its log by a pattern.
 func flood(t *testing.T, memory int64, limit string, addresses *regexp.Regexp, args ...string) *flooded {
 	t.Helper()
 	group := filepath.Join("/sys/fs/cgroup/memory", "unthrottle-flood-"+strconv.Itoa(os.Getpid()))
@@ -107,7 +107,7 @@ func (f *flooded) alive(what string) {
 }
 
 // connections opens n, from some addresses of this machine in turn, as fast as it can, and sends each the beginning of a request. They
-// stay open until the test ends, as far as the server has them.
+// stay open until the test ends, unless the server closes them.
 func connections(t *testing.T, n, addresses int, to, text string, config *tls.Config) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -133,7 +133,7 @@ func connections(t *testing.T, n, addresses int, to, text string, config *tls.Co
 	all.Wait()
 }
 
-// answers asks as somebody well behaved does, of an address of its own, while others flood.
+// answers asks as a well-behaved client does, from an address of its own, while others flood.
 func answers(t *testing.T, url string, body string) {
 	t.Helper()
 	c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

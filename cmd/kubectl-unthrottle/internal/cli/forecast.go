@@ -16,7 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// explain is lint --explain: which GOMAXPROCS each kind of program will have, and why. It tells what will be, for programs that may
+// explain is lint --explain: which GOMAXPROCS each kind of program will have, and why. It says what will be, for programs that may
 // be of any kind, so there is no verdict that a build could pass or fail by.
 func (o *linter) explain(ctx context.Context, l *verb.Flags, names []string) error {
 	if given := l.FirstGiven("fail-on", "github", "baseline", "write-baseline", "recommended"); given != "" {
@@ -34,7 +34,7 @@ func (o *linter) explain(ctx context.Context, l *verb.Flags, names []string) err
 	}
 	doc, err := o.foresee(ctx, names, known)
 	if err == nil {
-		err = ctx.Err() // programs that were not read in time would look as if nothing were known of them
+		err = ctx.Err() // programs that were not read in time would look as if nothing were known about them
 	}
 	if err := results.Finish(doc, err); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (o *linter) foresee(ctx context.Context, names []string, known lint.Known) 
 		}
 		excluded = set.Excluded
 	}
-	// Documents have the name that this had as a verb, so that who reads them goes on doing so.
+	// Documents have the name that this had as a verb, so that their readers keep working.
 	doc.Header, doc.Project = verb.NewHeader("forecast"), o.project.told(excluded)
 	return doc, nil
 }
@@ -78,8 +78,7 @@ func (o *linter) manifests(ctx context.Context, names []string) (*manifest.Set, 
 	return manifest.Read(ctx, manifest.Options{Stdin: o.stdio.In, Rendering: rendering, Exclude: o.project.excludes}, names...)
 }
 
-// renamed is a verb under the name that it had before, which says what it is called now. It stands in no help, and goes with the next
-// release.
+// renamed is a verb under the name that it had before, which says what it is called now. It is in no help, and goes with the next release.
 func renamed(stdio verb.IO, cmd *cobra.Command, now string) *cobra.Command {
 	cmd.Hidden = true
 	run := cmd.RunE

@@ -68,7 +68,7 @@ func (g *given) all(ctx context.Context, names []string) (lint.Known, error) {
 	return known, g.project.read(ctx, names, &known)
 }
 
-// known are the programs and nodes that the flags tell of. Images are read as long as ctx lasts, their programs when rules ask for them.
+// known are the programs and nodes that the flags name. Images are read as long as ctx lasts, their programs when rules ask for them.
 func (g *given) known(ctx context.Context) (lint.Known, error) {
 	set := &binary.Set{}
 	for _, text := range g.binaries {

@@ -250,7 +250,7 @@ type part struct {
 	answers []hostile.Answer
 }
 
-// parts are all askers with all answers. Those who wait have theirs in several parts, so that they wait for them at the same time.
+// parts are all askers with all answers. Askers that wait have theirs in several parts, so that they wait for them at the same time.
 func parts() (all []part) {
 	const most = 9
 	for _, c := range askers {
@@ -264,9 +264,9 @@ func parts() (all []part) {
 	return all
 }
 
-// TestHostileAnswers: whatever a server answers, each client of the tree ends, within bounds, asks nobody else, and what it says does
-// nothing to a terminal. Each has a process to itself, as it is about its memory. They mostly wait, so six do that at a time, however
-// many CPUs there are.
+// TestHostileAnswers: no matter what a server answers, each client of the tree ends, within bounds, asks no one else, and what it
+// says does nothing to a terminal. Each has a process to itself, because its memory is measured. They mostly wait, so six do that at
+// a time, however many CPUs there are.
 func TestHostileAnswers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for half a minute")
@@ -362,7 +362,7 @@ func await(t *testing.T, done chan error) (peak uint64, err error) {
 }
 
 // TestRedirectedByAPod: a pod with an agent's label answers through the API server's proxy with a redirect, which the proxy passes on.
-// Nobody else is asked, by audit, explain, exec or a log, and least of all with the user's token.
+// No one else is asked, by audit, explain, exec or a log, and least of all with the user's token.
 func TestRedirectedByAPod(t *testing.T) {
 	const own = `"labels":{"app.kubernetes.io/name":"unthrottle-agent"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"unthrottle-agent","uid":"d-1","controller":true}]`
 	sink := hostile.NewSink(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/install"
 )
 
-// imageVariable is the variable with the image of unthrottle, for those whose cluster has its own registry.
+// imageVariable is the variable with the image of unthrottle, for clusters with their own registry.
 const imageVariable = "UNTHROTTLE_IMAGE"
 
 // imageUsage says which image it is without the flag.

@@ -58,9 +58,9 @@ type podVerb[D verb.Checked] struct {
 	sheet                      func(D) *sheet.Sheet
 	length                     func(*pflag.FlagSet) func() (time.Duration, error)        // adds --for
 	found                      func(D) (findings []finding.Finding, least, most float64) // for how much of the time it stood still
-	stopped                    func(D) bool                                              // by Ctrl-C; nil: then there is no document
+	stopped                    func(D) bool                                              // by Ctrl-C; nil: then no document
 	blind                      func(D) error                                             // why nothing could be found; nil: it is always seen
-	frozen                     string                                                    // what --fail-share is about; "": there is none
+	frozen                     string                                                    // what --fail-share is about; "": none
 }
 
 func newExplainPod(stdio verb.IO) *cobra.Command {
@@ -140,7 +140,7 @@ func takes(usual int) func(*pflag.FlagSet) func() (time.Duration, error) {
 	}
 }
 
-// An inPod is what the flags say of where it runs.
+// An inPod is what the flags say about where it runs.
 type inPod struct {
 	live
 	container, process, way, image string
@@ -192,7 +192,7 @@ func (o *inPod) check(l *verb.Flags, verbName string) error {
 // asksAgent reports whether agents answer a verb.
 func asksAgent(verbName string) bool { return verbName == "explain" || verbName == "watch" }
 
-// waysOn say how a program can be looked at of which nobody could tell, and what each way leaves behind.
+// waysOn say how to look at a program that nothing is known about, and what each way leaves behind.
 func waysOn(verbName string) []string {
 	privileged := ""
 	if verbName == "watch" {
@@ -361,7 +361,7 @@ func kept(file string, p *inpod.Pod, run func() (*inpod.Done, error)) (*inpod.Do
 	done, err := run()
 	nothing := err
 	switch {
-	case p.Saved: // whatever came then, as of a trace that can't be read
+	case p.Saved: // regardless of what came then, such as a trace that can't be read
 		nothing = nil
 	case err == nil:
 		nothing = done.Unmeasured
@@ -372,7 +372,7 @@ func kept(file string, p *inpod.Pod, run func() (*inpod.Done, error)) (*inpod.Do
 	return done, err
 }
 
-// unmeasured tells of a program at which nobody has looked. For explain, what its pod says is an answer; for the other verbs it is none.
+// unmeasured reports a program that was not looked at. For explain, what its pod says is an answer; for the other verbs it isn't.
 func unmeasured(stdio verb.IO, verbName, pod string, done *inpod.Done) error {
 	next := hint.Of(done.Unmeasured)
 	if len(next) == 0 {

@@ -139,7 +139,7 @@ spec:
 		var out string
 		var d report.Watch
 		var err error
-		for range 20 { // beside other tests it may get no CPU time to be throttled in
+		for range 20 { // next to other tests it may get no CPU time to be throttled in
 			d = report.Watch{}
 			out, _ = run(0, append([]string{"watch", "--json", "--for=2s"}, args...)...)
 			if err = json.Unmarshal([]byte(out), &d); err != nil || d.Kernel != nil && d.Kernel.ThrottledPeriods > 0 {
@@ -187,14 +187,14 @@ spec:
 		contains(stderr, want)
 	}
 
-	// The agents as they are installed: they know the programs, audit hears them, and nothing of them stays.
+	// The agents as installed: they know the programs, audit hears them, and nothing of them stays.
 	c.Import(t, clustertest.Image{
 		Name: "localhost/kubectl-unthrottle:1", Entrypoint: []string{"/kubectl-unthrottle"},
 		Files: map[string]string{"/kubectl-unthrottle": clustertest.BuildGo(t, "../..", "-ldflags=-s -w")},
 	})
 	run(0, "install", "--image=localhost/kubectl-unthrottle:1")
 	often(t, c)
-	clustertest.WaitFor(t, 8*time.Minute, func() error { // the first scan comes before the API server told the agent of all pods
+	clustertest.WaitFor(t, 8*time.Minute, func() error { // the first scan comes before the API server has sent the agent all pods
 		var out, errors bytes.Buffer
 		if code := Main(context.Background(), []string{"explain", "rootless", "--way=agent", "--kubeconfig", c.Kubeconfig}, os.Getenv, strings.NewReader(""), &out, &errors); code != 0 {
 			return fmt.Errorf("exit code %d: %s", code, &errors)
@@ -235,8 +235,8 @@ spec:
 	}
 }
 
-// allPods are all pods of a cluster as JSON, without what changes by itself: times, which version of an object it is, and what the
-// kubelet has read of cgroups for a pod's status.
+// allPods are all pods of a cluster as JSON, without what changes on its own: times, which version of an object it is, and what
+// the kubelet has read of cgroups for a pod's status.
 func allPods(t *testing.T, c *clustertest.Cluster) string {
 	t.Helper()
 	out := c.Must(t, "", "get", "pods", "-A", "-o", "json")

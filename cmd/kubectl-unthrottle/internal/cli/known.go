@@ -46,7 +46,7 @@ func (k *known) open(ctx context.Context) error {
 	return nil
 }
 
-// hold writes the file of --write-baseline, and leaves out what stands in that of --baseline.
+// hold writes the file of --write-baseline, and leaves out what is in that of --baseline.
 func (k *known) hold(d *result.Lint, covered func(config.BaselineFinding) bool) error {
 	if k.write != "" {
 		if n := d.Unread(); n > 0 {
@@ -68,8 +68,7 @@ func (k *known) hold(d *result.Lint, covered func(config.BaselineFinding) bool) 
 	return nil
 }
 
-// called is a finding as a baseline has it: files are told from where the baseline is, so that it is the same wherever the command
-// runs.
+// called is a finding as a baseline has it: files are named relative to the baseline, so that it is the same wherever the command runs.
 func called(path string, f lint.Finding) config.BaselineFinding {
 	b := config.BaselineFinding{Rule: f.Rule, Workload: f.Workload, Container: f.Container, Variable: f.Variable, File: f.At.File}
 	if b.File != "" && b.File != manifest.Stdin {
@@ -78,7 +77,7 @@ func called(path string, f lint.Finding) config.BaselineFinding {
 	return b
 }
 
-// from is a file as it is called from the directory of another.
+// from is a file's path relative to the directory of another.
 func from(other, file string) string {
 	dir, err1 := filepath.Abs(filepath.Dir(other))
 	to, err2 := filepath.Abs(file)
@@ -91,7 +90,7 @@ func from(other, file string) string {
 	return filepath.ToSlash(to)
 }
 
-// readOf says what of a baseline was looked at with the files of a set: what stands in one of them, or in one that is no more.
+// readOf says what of a baseline was looked at with the files of a set: what is in one of them, or in one that no longer exists.
 func (k *known) readOf(set *manifest.Set) func(config.BaselineFinding) bool {
 	read := map[string]bool{}
 	for _, f := range set.Files {

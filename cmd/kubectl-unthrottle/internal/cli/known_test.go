@@ -6,7 +6,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/config"
 )
 
-// TestReadLive: of a baseline, only what was looked at can be gone.
+// TestReadLive: only those parts of a baseline that were looked at can be gone.
 func TestReadLive(t *testing.T) {
 	here, there, usual := config.BaselineFinding{Workload: "Deployment/api in shop"}, config.BaselineFinding{Workload: "Pod of Deployment/api in far"}, config.BaselineFinding{Workload: "Pod/a"}
 	file := config.BaselineFinding{Workload: "Deployment/api in shop", File: "a.yaml"}

@@ -170,7 +170,7 @@ func (o *linter) recommended(ctx context.Context, names []string) (*advice.Set, 
 	return set, nil
 }
 
-// advise tells workloads what is recommended for them, and what of that is for none of them.
+// advise gives workloads what is recommended for them, and reports what is for none of them.
 func (o *linter) advise(recommended *advice.Set, workloads []*workload.Workload, problems *[]manifest.Problem) {
 	if recommended == nil {
 		return
@@ -203,7 +203,7 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known, rec
 			return nil, err
 		}
 		for _, f := range set.Files {
-			f.Data = nil // rules go by facts
+			f.Data = nil // rules use facts
 		}
 		o.advise(recommended, set.Workloads, &set.Problems)
 		if doc, err = result.NewLint(ctx, set, known); err != nil {
@@ -214,7 +214,7 @@ func (o *linter) look(ctx context.Context, names []string, known lint.Known, rec
 		doc.In(func(file string) (string, string) { return ci.Below(root, file) })
 		covered = o.baseline.readOf(set)
 	}
-	if ctx.Err() != nil { // programs that were not read in time would look as if nothing were known of them
+	if ctx.Err() != nil { // programs that were not read in time would look as if nothing were known about them
 		return nil, ctx.Err()
 	}
 	doc.Header = verb.NewHeader("lint")

@@ -73,7 +73,7 @@ func (c *live) server(l *verb.Flags, flags *pflag.FlagSet, taken ...string) {
 	kubectl.VarP(verbosity{l.Cmd}, "v", "v", "level of client-go's log; 6: each request")
 }
 
-// given is the first flag about a cluster on the command line; "": there is none.
+// given is the first flag about a cluster on the command line; "": none.
 func (c *live) given(l *verb.Flags) string { return l.FirstGiven(c.names...) }
 
 // check refuses what does not go together.

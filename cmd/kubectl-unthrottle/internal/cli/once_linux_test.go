@@ -16,8 +16,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// TestAuditOnce: on a real node, audit --once says of each workload what it says by agents, and leaves nothing behind: not where it went
-// well, not where its image can't be had, and not where it was interrupted.
+// TestAuditOnce: on a real node, audit --once says about each workload what it says with agents, and leaves nothing behind: not if it
+// went well, not if its image can't be had, and not if it was interrupted.
 func TestAuditOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a cluster")
@@ -137,7 +137,7 @@ spec:
 	cancel()
 	nothingLeft("interrupted")
 
-	// What is said of a workload, by whichever way it was seen.
+	// What is said about a workload, by whichever way it was seen.
 	said := func(d result.Audit) (all []string) {
 		for _, w := range d.Workloads {
 			if w.Namespace != "default" {

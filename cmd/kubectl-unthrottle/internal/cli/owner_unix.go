@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file the owner and the group of another. Who may not do that does not replace a file of somebody else's.
+// keepOwner gives a file the owner and the group of another. A user who may not do that does not replace someone else's file.
 func keepOwner(f *os.File, other os.FileInfo) error {
 	mine, err := f.Stat()
 	if err != nil {

@@ -102,14 +102,13 @@ func (y yamlWriter) value(indent int, item bool) error {
 	return err
 }
 
-// plainYAML are texts that no reader of YAML takes for something else, save the words below.
+// plainYAML are texts that no reader of YAML takes for something else, except the words below.
 var plainYAML = regexp.MustCompile(`^[A-Za-z/]([-A-Za-z0-9_./()%+,= ]*[-A-Za-z0-9_./()%+,=])?$`)
 
 // wordsYAML are those that readers of YAML 1.1 take for true, false and nothing.
 var wordsYAML = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
-// yamlScalar is a text, a number, or one of JSON's words. Escapes of Go in quotes are those of YAML, and nothing that is not printed stays
-// as it is.
+// yamlScalar is a text, a number, or one of JSON's words. Escapes of Go in quotes are those of YAML, and anything unprintable is escaped.
 func yamlScalar(token json.Token) string {
 	text, ok := token.(string)
 	switch {

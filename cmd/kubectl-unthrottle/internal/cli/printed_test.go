@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What is printed as YAML is the JSON document, whatever its strings look like.
+// What is printed as YAML is the JSON document, regardless of what its strings look like.
 func TestWriteYAML(t *testing.T) {
 	type inner struct {
 		Numbers []float64 `json:"numbers"`

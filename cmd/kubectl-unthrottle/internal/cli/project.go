@@ -17,7 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// project are the flags about how the manifests of a repository are to be judged, and what its file says.
+// project are the flags about how to judge the manifests of a repository, and what its file says.
 type project struct {
 	patterns []string
 	path     string // of --config; "": it is looked for
@@ -68,7 +68,7 @@ func (p *project) read(ctx context.Context, names []string, known *lint.Known) e
 }
 
 // fileFor is the file that holds for all that is named: that of its directory, or above. For standard input and a cluster it is that of
-// the current directory. "": there is none.
+// the current directory. "": none.
 func fileFor(names []string) (path string, err error) {
 	if len(names) == 0 {
 		names = []string{"."}
@@ -94,8 +94,8 @@ func fileFor(names []string) (path string, err error) {
 	return path, nil
 }
 
-// directoryOf is where a name stands. What is neither a file nor a directory, such as a pipe, is the current directory's, and so is
-// what is not there, which is told elsewhere.
+// directoryOf is where a name is. What is neither a file nor a directory, such as a pipe, is the current directory's, and so is
+// what is not there, which is reported elsewhere.
 func directoryOf(name string) string {
 	info, err := os.Stat(name)
 	switch {
@@ -112,7 +112,7 @@ func directoryOf(name string) string {
 // excludes says whether a file or directory is left out.
 func (p *project) excludes(name string) bool { return p.exclude.Has(name) || p.file.Exclude.Has(name) }
 
-// told is what a document says of it.
+// told is what a document says about it.
 func (p *project) told(excluded int) result.Project {
 	out := result.Project{Config: p.file.Path, Excluded: excluded}
 	for rule, severity := range p.file.Levels {

@@ -21,7 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/render"
 )
 
-// renders is the argument with which this program renders what it reads from standard input, for itself. Nobody types it.
+// renders is the argument with which this program renders what it reads from standard input, for itself. No user types it.
 const renders = "__render"
 
 // charts are the flags about charts that are named.
@@ -104,7 +104,7 @@ func (c *charts) rendering(ctx context.Context, stdin io.Reader) (r manifest.Ren
 	return r, by.Close, nil
 }
 
-// unable is what renders in a build that doesn't: what is not rendered has to be told.
+// unable is what renders in a build that doesn't: what is not rendered must be reported.
 type unable struct{}
 
 func (unable) Render(context.Context, render.Request) (*render.Reply, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
 )
 
-// TestSweep: an image that a killed command had pulled is taken away by the next command of any kind, and one that is being read stays.
+// TestSweep: an image that a killed command had pulled is removed by the next command of any kind, and one that is being read stays.
 func TestSweep(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

@@ -22,7 +22,7 @@ import (
 )
 
 // TestAuditNode: on a real node, whose pause containers are Go programs too, no agent is called a liar, from the first moment on. What is
-// wrong there is told apart from what is right there and would be wrong elsewhere, and audit and explain say the same.
+// wrong there is distinguished from what is right there and would be wrong elsewhere, and audit and explain say the same.
 func TestAuditNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts a cluster")
@@ -95,7 +95,7 @@ spec:
 		}
 		return nil
 	})
-	// What two verbs say of one program is the same: of one that its pod's limit throttles, and of one that a resize left behind.
+	// Two verbs say the same about one program: about one that its pod's limit throttles, and about one that a resize left behind.
 	const more = `apiVersion: v1
 kind: Pod
 metadata: {name: shared, labels: {app: shared}}
@@ -164,8 +164,8 @@ spec:
 	testCharts(t, c, run)
 }
 
-// watchesShared watches a container by its node's agent: what that tells has happened by the kernel's counts of the pod, which has the
-// limit, and nothing was done to the pod.
+// watchesShared watches a container by its node's agent: what that reports has happened by the kernel's counts of the pod, which has
+// the limit, and nothing was done to the pod.
 func watchesShared(t *testing.T, c *clustertest.Cluster, run func(...string) (stdout, stderr string, code int)) {
 	uid := c.Must(t, "", "get", "pod", "shared", "-o", "jsonpath={.metadata.uid}")
 	counts := func() (periods, throttled int64) {

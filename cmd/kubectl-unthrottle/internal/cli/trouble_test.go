@@ -7,7 +7,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/agents"
 )
 
-// TestTroubleOf: what an agent says that it misses is told once.
+// TestTroubleOf: what an agent says that it misses is reported once.
 func TestTroubleOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		told  agents.Answer

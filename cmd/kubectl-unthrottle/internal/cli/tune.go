@@ -163,7 +163,7 @@ func (t *tuner) Read(data []byte) (command []string, dir string, cut int, err er
 func (t *tuner) Inherit(from *tuner) {
 	verb.Inherit(t.results, from.results)
 	t.Fail, t.logs = from.Fail, from.logs
-	if from.Flags.Given("token") { // it stands in no file of runs
+	if from.Flags.Given("token") { // it is in no file of runs
 		t.live.Instead.AuthInfo.Token = from.live.Instead.AuthInfo.Token
 	}
 }
@@ -434,7 +434,7 @@ func (t *tuner) aboutLogs() string {
 	return "what failed containers logged last is in " + report.ShellWord(t.logs)
 }
 
-// moreNodes has the server run on other nodes too, where blocks are to take turns at them.
+// moreNodes has the server run on other nodes too, where blocks should take turns at them.
 func (t *tuner) moreNodes(ctx context.Context, one podtrial.Node) error {
 	if t.nodes < 2 {
 		return nil
@@ -463,7 +463,7 @@ func (t *tuner) moreNodes(ctx context.Context, one podtrial.Node) error {
 	return nil
 }
 
-// notes are what else a node tells.
+// notes are what else a node says.
 func notes(n podtrial.Node) (all []string) {
 	if n.Kubelet != "" {
 		all = append(all, "kubelet "+n.Kubelet)
@@ -474,14 +474,14 @@ func notes(n podtrial.Node) (all []string) {
 	return all
 }
 
-// leave takes away what was made.
+// leave removes what was made.
 func (t *tuner) leave() {
 	if err := t.space.Close(context.Background()); err != nil {
 		fmt.Fprintf(t.stdio.Err, "unthrottle: %s: it goes by itself within %v\n", plain.Line(err.Error()), t.deadline)
 	}
 }
 
-// foresee says which GOMAXPROCS the container has under a limit, as far as its manifest tells.
+// foresee says which GOMAXPROCS the container has under a limit, as far as its manifest says.
 func (t *tuner) foresee(cpus float64) tune.Foresight {
 	system := choice.Under(cpus, t.soFar.Environment.CPUs, unthrottle.Policy{})
 	f := tune.Foresight{GoDefault: system.Of(choice.Go126).Procs}

@@ -12,10 +12,10 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/plain"
 )
 
-// A verbosity is kubectl's -v: from 6 on, client-go tells of each request. The log of a process is one, so this is where it is set.
+// A verbosity is kubectl's -v: from 6 on, client-go logs each request. A process has one log, so this is where it is set.
 type verbosity struct{ cmd *cobra.Command }
 
-// mostVerbose is the level above which whole answers are told: a token may be among them, and whatever a pod has answered.
+// mostVerbose is the level above which whole answers are logged: a token may be among them, and anything that a pod has answered.
 const mostVerbose = 7
 
 func (v verbosity) String() string { return "" }

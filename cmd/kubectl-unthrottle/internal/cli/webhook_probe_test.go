@@ -16,12 +16,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
-// A server is an API server that answers what it is told to.
+// A server is an API server that gives preset answers.
 type server struct {
 	warnings      []string
 	made          int    // status of the pod
 	said          string // its body
-	configuration string // "": there is none
+	configuration string // "": none
 	labels        string // of the namespace
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/fix"
 )
 
-// A replacement is a file's new text beside it, until it takes its name. Both are names below a directory that somebody named:
-// whoever changes what is in it while we are at work leads us to no other place.
+// A replacement is a file's new text next to it, until it takes its name. Both are names below a directory that the user
+// named: anyone who changes what is in it while we are at work leads us to no other place.
 type replacement struct {
 	name            string
 	top             string
@@ -27,7 +27,7 @@ type replacement struct {
 func writeFiles(files []fix.File) (err error) {
 	var all []replacement
 	defer func() {
-		for _, r := range all { // those that are in place have no such file any more
+		for _, r := range all { // those that are in place no longer have such a file
 			_ = r.in(func(root *os.Root) error { return root.Remove(r.temporary) })
 		}
 	}()
@@ -91,7 +91,7 @@ func placeOf(f fix.File) (r replacement, err error) {
 	return r, nil
 }
 
-// prepareFile writes a file's new text beside it, with its mode.
+// prepareFile writes a file's new text next to it, with its mode.
 func prepareFile(f fix.File, swept map[string]bool) (r replacement, err error) {
 	if r, err = placeOf(f); err != nil {
 		return r, err

@@ -3,9 +3,9 @@
 //
 //	workload  a workload's CPU, as data
 //	advice    which CPU limit a tool recommends for a container
-//	remedy    what is to be done about a variable, as data
+//	remedy    what to do about a variable, as data
 //	render    what charts and kustomizations say once they are rendered
-//	manifest  which workloads files hold, and where each fact stands
+//	manifest  which workloads files hold, and where each fact is
 //	binary    what is known about the program of a container
 //	registry  which program is in an image
 //	forecast  which GOMAXPROCS a program will have there

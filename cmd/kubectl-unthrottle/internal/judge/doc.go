@@ -2,7 +2,7 @@
 // facts; out come findings, edits and policies. It changes nothing in a cluster.
 //
 //	lint    the rules: a file each
-//	config  how a project wants its manifests to be judged, and which findings it lives with
+//	config  how a project wants its manifests judged, and which findings it lives with
 //	fix     manifests with their findings remedied
 //	policy  the same rules, in an API server's own language
 //	audit   a whole cluster: what is wrong, what it costs

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Command is this test's program, which is to run TestHelper with a variable set.
+// Command is this test's program, which will run TestHelper with a variable set.
 func Command(variable, value string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHelper$")
 	cmd.Env = append(os.Environ(), variable+"="+value)

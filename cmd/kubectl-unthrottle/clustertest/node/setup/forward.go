@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// Forward connects all who connect to a listener with an address, until the listener is closed.
+// Forward connects every client of a listener with an address, until the listener is closed.
 func Forward(listener net.Listener, to string) {
 	for {
 		from, err := listener.Accept()

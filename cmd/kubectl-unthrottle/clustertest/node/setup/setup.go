@@ -3,14 +3,14 @@
 // them JSON.
 package setup
 
-// Config is what a node is to be.
+// Config is what a node should be.
 type Config struct {
 	Name    string   // of the node, and of the host that its programs see
 	Root    string   // the directory that becomes its root file system
-	Cgroups []Cgroup // in which it is to run, and of which it sees nothing else
+	Cgroups []Cgroup // in which it runs, and beyond which it sees nothing
 	Address string   // on its network, with the length of the prefix
 	Gateway string   // of its network: the address of the machine
-	// Service is the address of the service "kubernetes", with port. Who connects to it is connected to APIServer.
+	// Service is the address of the service "kubernetes", with port. Connections to it are forwarded to APIServer.
 	Service, APIServer string
 	Programs           string // the directory with Kubernetes' programs, which it sees as /opt/kubernetes
 	Pods               Pods
@@ -39,13 +39,13 @@ const (
 	Logs             = "/var/log/node" // of containerd and kubelet
 )
 
-// What a Request may ask for. A program that is told to start is running when the answer comes, and may not serve yet.
+// What a Request may ask for. A program that was asked to start is running when the answer comes, and may not serve yet.
 const (
 	Start = "start"
 	Stop  = "stop" // with a signal, and the answer comes when it has ended
 )
 
-// A Request is what a node is to do.
+// A Request is what a node should do.
 type Request struct {
 	Do      string
 	Program string // containerd, kubelet

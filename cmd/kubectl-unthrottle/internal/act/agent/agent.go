@@ -1,9 +1,9 @@
-// Package agent answers: what do the Go programs of this node do, and whose are they? In go the node's processes, looked at again and
-// again, and what a pods.Source knows of their containers. Out come a document with each Go program, what it counted since the
-// scan before, and metrics of the containers; [Agent.Serve] answers for them over HTTP.
+// Package agent answers: what do the Go programs of this node do, and whose are they? In go the node's processes, looked at
+// repeatedly, and what a pods.Source knows about their containers. Out come a document with each Go program, what it counted since
+// the scan before, and metrics of the containers; [Agent.Serve] answers for them over HTTP.
 //
-// The agent writes nothing but events of pods, if it is to, and starts nothing. It keeps what the last scan found and what the next one has to
-// compare with, so that a container that is gone is forgotten at the next scan.
+// The agent writes nothing but events of pods, if asked to, and starts nothing. It keeps what the last scan found and what the next one has
+// to compare with, so that a container that is gone is forgotten at the next scan.
 package agent
 
 import (
@@ -31,10 +31,10 @@ type Options struct {
 	Interval      time.Duration // between the beginnings of two scans
 	For           time.Duration // how long a scan looks
 	CPUs          float64       // that it may use on average; 0: as many as it takes
-	Pods          pods.Source   // nil: nobody is asked, and containers have no names
-	Unnamed       bool          // whoever reads what it says knows the containers: that they have no names is no trouble
+	Pods          pods.Source   // nil: none is asked, and containers have no names
+	Unnamed       bool          // the reader of its document knows the containers: that they have no names is no trouble
 	MaxContainers int           // that have metrics
-	Guard         *permit.Guard // nil: anybody may ask
+	Guard         *permit.Guard // nil: anyone may ask
 	Certificate   certs.Source  // nil: it answers without TLS
 	PProf         bool
 	Events        Recorder // of what is wrong now; nil: none is written
@@ -117,7 +117,7 @@ func (a *Agent) Run(ctx context.Context) {
 			a.late.Add(1)
 			err = fmt.Errorf("a scan was given up after %v, by --interval %v", within, a.o.Interval)
 		}
-		if text := errorText(err); text != said { // each trouble is told once, and its end
+		if text := errorText(err); text != said { // each trouble is reported once, and so is its end
 			said = text
 			if err != nil {
 				a.o.Log.Error("scan", "error", err)
@@ -146,8 +146,8 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
-// tell logs what a scan could not see that the one before, of which told has the texts, could. How many programs it is about does not
-// make it another one.
+// tell logs what a scan could not see that the one before could; told has the texts of that one. A different number of affected
+// programs doesn't make it another problem.
 func (a *Agent) tell(problems []string, told map[string]bool) map[string]bool {
 	now := map[string]bool{}
 	for _, text := range problems {

@@ -171,7 +171,7 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// A spec that would now give another number tells a resize that nobody saw.
+// A spec that would now give another number reveals a resize that went unseen.
 func TestStaleBySpec(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -208,7 +208,7 @@ func TestStaleBySpec(t *testing.T) {
 	}
 }
 
-// TestStaleByResize: what the API server says of a resize outlives the agent, and counts for nothing where the agent has seen more.
+// TestStaleByResize: what the API server says about a resize outlives the agent, and counts for nothing where the agent has seen more.
 func TestStaleByResize(t *testing.T) {
 	began := time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -56,7 +56,7 @@ func rules(found []finding.Finding) (names []string) {
 
 const atLast = 8 * time.Minute // so that a hang ends; it judges no speed
 
-// TestNode runs the agent as a DaemonSet on a real node. What it says of each program is what the program says of itself.
+// TestNode runs the agent as a DaemonSet on a real node. What it says about each program is what the program says about itself.
 func TestNode(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{ControllerManager: true, Scheduler: true, Nodes: 1})
 	agent := clustertest.Image{

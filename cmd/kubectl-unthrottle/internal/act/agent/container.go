@@ -11,8 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// A Container is what metrics say of one with Go programs. Where a figure is a program's, it is that of the main one, which uses
-// the most CPU.
+// A Container is what metrics say about one with Go programs. A program's figures are those of the main one, which uses the most CPU.
 type Container struct {
 	Namespace, Pod, Name string
 	OwnerKind, Owner     string
@@ -27,7 +26,7 @@ type Container struct {
 	Frozen, Running          *float64
 
 	Findings map[string]finding.Severity
-	Muted    map[string]bool // rules that found something, and nobody wants to hear of it
+	Muted    map[string]bool // rules that found something, and are muted
 }
 
 // A Quota is what a level with a quota has counted.
@@ -76,7 +75,7 @@ func (c *Container) addQuota(q Quota) {
 	c.Quotas = append(c.Quotas, q)
 }
 
-// label makes what a program's file says fit to be a label: anybody may have written it.
+// label makes what a program's file says fit for a label: anyone may have written it.
 func label(text string) string {
 	const most = 64
 	text = strings.ToValidUTF8(text, "?")

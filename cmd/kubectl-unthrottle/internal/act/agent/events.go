@@ -37,7 +37,7 @@ func (s toServer) Record(ctx context.Context, e *corev1.Event) error {
 	return s.Post().AbsPath("api", "v1", "namespaces", e.Namespace, "events").Body(body).Do(ctx).Error()
 }
 
-// How often events are written. API servers keep one for an hour, so that what goes on for longer is told again before.
+// How often events are written. API servers keep one for an hour, so what goes on for longer is written again before that.
 const (
 	eventAgain  = 55 * time.Minute
 	eventBurst  = 10               // after a quiet time
@@ -47,7 +47,7 @@ const (
 	mostMessage = 1000 // bytes; the API server takes 1,024
 )
 
-// events tells of what is wrong now in events of the pods, so that kubectl describe shows it to people who do not know of the agent.
+// events writes what is wrong now as events of the pods, so that kubectl describe shows it to people who don't know about the agent.
 type events struct {
 	to   Recorder
 	node string
@@ -67,7 +67,7 @@ func newEvents(o *Options) *events {
 	return &events{to: o.Events, node: o.Node, log: o.Log, told: map[occasion]time.Time{}, room: eventBurst}
 }
 
-// after writes events of what a scan found, and the one before it: what comes and goes within a minute is no event.
+// after writes events of what a scan found, and the one before it: what comes and goes within a minute is not an event.
 func (e *events) after(ctx context.Context, doc *result.Agent, now time.Time) {
 	e.room = min(eventBurst, e.room+now.Sub(e.filled).Seconds()/eventEach.Seconds())
 	e.filled = now

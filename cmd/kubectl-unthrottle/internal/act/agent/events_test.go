@@ -72,7 +72,7 @@ func TestEvents(t *testing.T) {
 	after(scan, scanned(1, "too-many-ps", "stale"), 1)
 	after(scan, scanned(0), 0)
 	after(scan, scanned(1, "stale"), 0)
-	after(scan, scanned(1, "stale"), 0) // it was told
+	after(scan, scanned(1, "stale"), 0) // it was written
 	after(time.Hour, scanned(1, "stale"), 1)
 	after(2*time.Hour, scanned(0), 0)
 	if len(e.told) != 0 {
@@ -86,7 +86,7 @@ func TestEvents(t *testing.T) {
 	after(10*time.Minute, scanned(25, "stale"), eventBurst)
 	after(10*time.Minute, scanned(25, "stale"), 2)
 
-	// Who may not write asks again after a while, and knows then what it has not told.
+	// An agent that may not write tries again after a while, and still knows then what it has not written.
 	at = at.Add(24 * time.Hour)
 	e = newEvents(&Options{Events: &r, Log: slog.New(slog.DiscardHandler)})
 	r.err = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))
@@ -96,7 +96,7 @@ func TestEvents(t *testing.T) {
 	after(scan, scanned(1, "stale"), 0)
 	after(eventPause, scanned(1, "stale"), 1)
 
-	// A namespace that is going is no reason to wait.
+	// A namespace being deleted is no reason to wait.
 	r.err = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop")
 	after(time.Hour, scanned(1, "stale"), 0)
 	r.err = nil

@@ -8,7 +8,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// TestFit: of more than a log takes, those that used the most CPU are kept, and what was left out is counted.
+// TestFit: if there are more programs than fit into a log, those that used the most CPU are kept, and the rest are counted.
 func TestFit(t *testing.T) {
 	scan := func(n int) *Scan {
 		s := &Scan{Doc: &result.Agent{Problems: []string{}}}

@@ -20,7 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/permit"
 )
 
-// Each path of the agent asks for a right of its own, by a name that no role of Kubernetes' own grants to everybody.
+// Each path of the agent asks for a right of its own, by a name that no role of Kubernetes' own grants to everyone.
 func TestRights(t *testing.T) {
 	rights := make(chan string, 100)
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -40,9 +40,9 @@ const (
 	explainFor   = time.Second
 )
 
-// What may be open at a time. Prometheus has one connection, and the API server's proxy one for each who asks at the same time; a
+// What may be open at a time. Prometheus has one connection, and the API server's proxy one for each concurrent caller; a
 // connection with the largest head or greeting takes 100 KB, so these are 6 MB of the container's 128. A greeting is the most that
-// somebody makes the agent compute who may not ask it, some 0.2 ms.
+// a caller without permission can make the agent compute, some 0.2 ms.
 var (
 	forAsking = door.Bounds{
 		Connections: 64, Each: 16, EachSecond: 20, Header: 4 << 10, // a token has some 1,000 bytes
@@ -54,8 +54,8 @@ var (
 	}
 )
 
-// The rights that are asked for, as nonResourceURLs. Those of what lies below /api are called otherwise: in every cluster the role
-// system:discovery lets all that have any account get /api/*.
+// The rights that are asked for, as nonResourceURLs. Those for what is below /api have other names: in every cluster the role
+// system:discovery lets every account get /api/*.
 const (
 	rightMetrics   = "/metrics"
 	rightProcesses = "/unthrottle/processes"
@@ -63,7 +63,7 @@ const (
 	rightProfiles  = "/debug/pprof"
 )
 
-// Serve answers at a listener until ctx ends, and scans meanwhile. Probes are answered at another one, without TLS and whoever asks.
+// Serve answers at a listener until ctx ends, and scans meanwhile. Probes are answered at another one, without TLS and for any caller.
 func (a *Agent) Serve(ctx context.Context, l, probes net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var own sync.WaitGroup
@@ -106,14 +106,14 @@ func failed(l net.Listener, err error) error {
 	return fmt.Errorf("serving at %s: %w", l.Addr(), err)
 }
 
-// Handler answers requests, of those who may ask. None of them changes anything.
+// Handler answers requests of permitted callers. No request changes anything.
 func (a *Agent) Handler() http.Handler {
 	scrape := promhttp.HandlerFor(a.metrics.registry(), promhttp.HandlerOpts{
 		MaxRequestsInFlight: mostScrapes, Timeout: mostWriting / 2, ErrorLog: slog.NewLogLogger(a.o.Log.Handler(), slog.LevelError),
 	})
 	room, explains := make(chan struct{}, mostRequests), make(chan struct{}, mostExplains)
 	mux := http.NewServeMux()
-	// Who may not ask takes none of the room, and nobody takes that of the scrapes.
+	// A caller without permission takes none of the room, and no one takes that of the scrapes.
 	handle := func(pattern, right string, h http.Handler) {
 		if a.o.Guard != nil {
 			h = a.o.Guard.For(right, h)
@@ -139,7 +139,7 @@ func (a *Agent) Probes() http.Handler {
 	return mux
 }
 
-// atMost turns away what comes while there is no room.
+// atMost turns requests away while there is no room.
 func atMost(room chan struct{}, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -205,7 +205,7 @@ func (a *Agent) servesExplain(w http.ResponseWriter, r *http.Request) {
 	f, err := inspect.ProcessKnown(r.Context(), a.o.Root, pid, explainFor, inspect.Known{Adjust: a.owner, Stale: stale})
 	switch {
 	case errors.Is(err, context.Canceled):
-		return // nobody waits
+		return // the client is gone
 	case err != nil:
 		text := err.Error()
 		for _, h := range hint.Of(err) {
@@ -226,7 +226,7 @@ func (a *Agent) servesExplain(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, b.Bytes())
 }
 
-// seen is what the last scan says of a process, if that is a Go program of a container, and still the one that was found under its
+// seen is what the last scan says about a process, if that is a Go program of a container and still the one found under its
 // number, and why it is stale; nil: it is not.
 func (a *Agent) seen(pid int) (p *result.AgentProcess, why *rule.Stale) {
 	s := a.Latest()
@@ -250,7 +250,7 @@ func writeJSON(w http.ResponseWriter, data []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	w.Write(data) // who went away is told nothing
+	w.Write(data) // a client that went away gets nothing
 }
 
 // Supported reports whether there is something to look at.

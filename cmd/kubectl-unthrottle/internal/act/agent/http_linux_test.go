@@ -32,7 +32,7 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("before the first scan %s gives %d: %s", path, code, body)
 		}
 	}
-	cmd := exec.Command("sleep", "100") // it is no Go program
+	cmd := exec.Command("sleep", "100") // it isn't a Go program
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestBusy(t *testing.T) {
 	<-ended
 }
 
-// The server ends when it is told to, also while a slow client holds a connection.
+// The server ends when it should, even while a slow client holds a connection.
 func TestServe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

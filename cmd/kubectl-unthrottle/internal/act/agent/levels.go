@@ -18,8 +18,8 @@ type level struct {
 	since cgroup.Counters // the scan before
 }
 
-// levels are the groups that a process is in, its own first. Each group's counters are read once a scan, whoever is in it; one without
-// a quota has none but its CPU time, which is told of containers only.
+// levels are the groups that a process is in, its own first. Each group's counters are read once a scan, regardless of how many
+// processes are in it. A group without a quota has only its CPU time, which is reported for containers only.
 func (l *look) levels(p *host.Process, ref podpath.Ref) []level {
 	limits := p.System.Limits
 	own := strings.HasPrefix(limits.Mount.Point, "/proc/"+strconv.Itoa(p.PID)+"/root/")
@@ -95,7 +95,7 @@ const (
 	above       = "above"
 )
 
-// owner folds a level for metrics: what is above a pod belongs to nobody in particular.
+// owner folds a level for metrics: what is above a pod has no owner in particular.
 func (v level) owner() string {
 	switch v.name {
 	case podpath.Container:

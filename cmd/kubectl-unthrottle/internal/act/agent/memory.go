@@ -41,7 +41,7 @@ func newMemory(processes int) memory {
 	return memory{counters: map[string]cgroup.Counters{}, processes: make(map[process]seen, processes)}
 }
 
-// patience is how long a program has to follow a new limit by itself, if it could.
+// patience is how long a program has to follow a new limit on its own, if it can.
 const patience = time.Minute
 
 // stale says why a program's GOMAXPROCS is that of a limit before; nil: it is not, as far as is known.

@@ -15,7 +15,7 @@ import (
 // mostSeries is how many series one container has at most.
 const mostSeries = 20
 
-// A Metric is what the agent tells beside what any Go program does.
+// A Metric is what the agent exports besides what any Go program does.
 type Metric struct {
 	Name   string
 	Help   string
@@ -82,7 +82,7 @@ func (m *Metric) of(value float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
 }
 
-// A collector tells what the last scan found.
+// A collector exports what the last scan found.
 type collector struct{ agent *Agent }
 
 func newCollector(a *Agent) *collector { return &collector{a} }

@@ -73,7 +73,7 @@ type look struct {
 	unread  int   // programs whose memory can't be read
 	why     error // of one of them
 	unnamed int   // containers' programs that the pods' source does not know
-	cut     int   // containers' programs of which the groups above can't be seen
+	cut     int   // containers' programs whose groups above can't be seen
 }
 
 // process adds to what ps says whose the process is, and what was seen of it before.
@@ -136,11 +136,11 @@ func (l *look) process(p *host.Process, doc report.PsProcess) result.AgentProces
 	return out
 }
 
-// withoutArguments leaves out a program's arguments. They may hold what is nobody's business, and the agent asks nobody for a password.
+// withoutArguments leaves out a program's arguments. They may hold secrets, and the agent asks no one for a password.
 func withoutArguments(command []string) []string { return command[:min(1, len(command))] }
 
-// whose says which container a process is in. Its path may be written as a neighbour's of ours, from which only the directory tells
-// the pod.
+// whose says which container a process is in. Its path may be written as a neighbour's of ours, in which case only the directory
+// tells the pod.
 func whose(limits cgroup.Limits) (podpath.Ref, bool) {
 	if strings.HasPrefix(limits.Path, "/..") && len(limits.Levels) > 0 {
 		if ref, ok := podpath.Parse(limits.Levels[0].Dir); ok && ref.Container != "" {
@@ -150,7 +150,7 @@ func whose(limits cgroup.Limits) (podpath.Ref, bool) {
 	return podpath.Parse(limits.Path)
 }
 
-// newContainer is what is known of a container: by its cgroup's path, and by its pod.
+// newContainer is what is known about a container: by its cgroup's path, and by its pod.
 func newContainer(ref podpath.Ref, c pods.Container, named bool) *result.AgentContainer {
 	if !named {
 		return &result.AgentContainer{UID: ref.PodUID, ID: ref.Container, Runtime: ref.Runtime, Muted: []string{}}
@@ -237,7 +237,7 @@ func (l *look) add(c pods.Container, p *host.Process, doc *result.AgentProcess, 
 	}
 }
 
-// containers are those that have metrics: the ones with the most CPU. Of two with one name the older is about to be gone.
+// containers are those that have metrics: the ones with the most CPU. If two have one name, the older is about to go.
 func (l *look) containers(most int) (kept []Container, dropped int) {
 	byName := map[[3]string]*group{}
 	for _, g := range l.groups {

@@ -33,8 +33,8 @@ func setBy(p *host.Process, c pods.Container, named bool, floor int) string {
 // injects finds a setting of CRI-O's, which is a line of TOML.
 var injects = regexp.MustCompile(`(?m)^\s*min_injected_gomaxprocs\s*=\s*([0-9]+)\s*(?:#.*)?$`)
 
-// injectionFloor reads the floor from CRI-O's files on the node, the last of which counts. It is 0 if CRI-O injects nothing, as by default,
-// or nobody can read them.
+// injectionFloor reads the floor from CRI-O's files on the node, where the last one counts. It is 0 if CRI-O injects nothing, as by
+// default, or they can't be read.
 func injectionFloor(root string) (floor int) {
 	const etc = "/proc/1/root/etc/crio/"
 	t := foreign.Open(root)
@@ -51,7 +51,7 @@ func injectionFloor(root string) (floor int) {
 			continue
 		}
 		for _, m := range injects.FindAllSubmatch(data, -1) {
-			floor, _ = strconv.Atoi(string(m[1])) // too large a number is none of CRI-O's
+			floor, _ = strconv.Atoi(string(m[1])) // a number that is too large isn't CRI-O's
 		}
 	}
 	return floor

@@ -77,7 +77,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// TestLate: a scan that can't be done in time is given up and told once.
+// TestLate: a scan that can't be done in time is given up and reported once.
 func TestLate(t *testing.T) {
 	var log lines
 	a := New(Options{Interval: 20 * time.Millisecond, For: time.Hour, MaxContainers: 5, Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -140,7 +140,7 @@ func TestReduced(t *testing.T) {
 	}
 }
 
-// TestHung: a program whose file system has stopped answering is counted, and all others are told of.
+// TestHung: a program whose file system has stopped answering is counted, and all others are reported.
 func TestHung(t *testing.T) {
 	h, _ := hostile.StartHung(t, "sleep", func(*exec.Cmd) {}, "1000")
 	other := exec.Command("/proc/self/exe", "-test.run", "^TestLookedAt$")

@@ -1,9 +1,8 @@
-// Package agents answers: what do the agents of a cluster say? In go answers of an API server: which pods are agents, and what
-// each tells through the API server's proxy. Out come the Go programs that they saw, one after the other, and which agents could
-// not be heard.
+// Package agents answers: what do the agents of a cluster say? In go answers of an API server: which pods are agents, and what each says
+// through the API server's proxy. Out come the Go programs that they saw, one after the other, and which agents could not be heard.
 //
 // An agent is a pod like any other, so it may hang, answer with nonsense, with far too much, or with what it can't know. Each has
-// its time and its size, what it says is checked before anybody goes by it, and no document is kept.
+// its time and its size, what it says is checked before it is used, and no document is kept.
 package agents
 
 import (
@@ -40,7 +39,7 @@ const (
 	mostProcs    = 1 << 20 // GOMAXPROCS
 	mostCPUs     = 8192    // of a machine: Linux knows no larger one
 	mostFound    = 32      // findings of a program
-	mostRate     = 1e9     // of whatever happens, a second
+	mostRate     = 1e9     // of anything that happens, a second
 	mostPrograms = 20_000  // of a node
 	mostValue    = 1 << 20 // bytes, of a program or another thing that is kept
 )
@@ -52,12 +51,12 @@ type Answer struct {
 	Programs  int    // that belong to containers
 	Looked    int    // processes of all kinds
 	Refused   int    // those that it may not look into
-	Stuck     int    // those of which the kernel tells it nothing
-	Problems  int    // that it tells of itself
+	Stuck     int    // those about which the kernel tells it nothing
+	Problems  int    // that it reports itself
 	Elsewhere int    // programs in pods of other nodes: it can't have seen them
 	Unnamed   int    // programs in containers that it can't name, or not yet
 	Strange   int    // programs in containers that their pods do not have
-	Otherwise int    // programs of which another agent of its node has told otherwise before
+	Otherwise int    // programs about which another agent of its node said otherwise before
 	NewRules  int    // findings of rules that are not known here
 	WrongNode string // that it says it is on
 
@@ -65,18 +64,19 @@ type Answer struct {
 	Seconds float64 // for which it looked
 }
 
-// Trusted reports whether all that runs on its node was told, by an agent that can know.
+// Trusted reports whether the agent listed all that runs on its node, and can know it.
 func (t *Answer) Trusted() bool {
 	return t.Err == nil && t.Looked > 0 && t.Refused == 0 && t.Stuck == 0 && t.Problems == 0 && t.Elsewhere == 0 && t.Unnamed == 0 && t.Strange == 0 && t.Otherwise == 0 && t.WrongNode == ""
 }
 
-// Doubted reports whether the agent told what can't be, or not of its node: no number of it speaks against what is written.
+// Doubted reports whether the agent said what can't be, or something that isn't about its node: none of its numbers counts
+// against what is written.
 func (t *Answer) Doubted() bool {
 	return t.WrongNode != "" || t.Elsewhere > 0 || t.Strange > 0 || t.Otherwise > 0 || errors.Is(t.Err, errDocument)
 }
 
-// Read asks all agents that are ready, some at the same time. saw gets each program, and told each agent when it has been heard;
-// neither is called twice at a time.
+// Read asks all agents that are ready, some at the same time. saw gets each program, and told gets each agent once it has been
+// heard; neither is called concurrently.
 func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(node string, p audit.Program) audit.Outcome, told func(*Answer)) {
 	if o.AtOnce <= 0 {
 		o.AtOnce = 16
@@ -128,7 +128,7 @@ func Read(ctx context.Context, from Getter, agents []Agent, o Options, saw func(
 // ErrNotReady is the error of an agent that Kubernetes does not call ready. It is not asked.
 var ErrNotReady = errors.New("not ready")
 
-// Busiest is the process of a container that used the most CPU, by what the agent of its node tells, and of how many; nil: it tells of none.
+// Busiest is the process of a container that used the most CPU, according to the agent of its node, and of how many; nil: it reports none.
 func Busiest(ctx context.Context, from Getter, a Agent, container string, within time.Duration) (t *Answer, best *result.AgentProcess, of int, err error) {
 	t = &Answer{Agent: a}
 	used := func(p *result.AgentProcess) float64 {
@@ -193,7 +193,7 @@ func read(ctx context.Context, from Getter, t *Answer, within time.Duration, saw
 	return parse(body, t, saw)
 }
 
-// errDocument is the error of an answer that is no agent's document.
+// errDocument is the error of an answer that isn't an agent's document.
 var errDocument = errors.New("its answer is not an agent's document")
 
 // parse reads a document, a process at a time.
@@ -393,7 +393,7 @@ func programOf(p *result.AgentProcess, t *Answer) (out audit.Program, ok bool) {
 	return out, true
 }
 
-// between reports whether numbers, as far as they are known, are from 0 to some most.
+// between reports whether numbers, as far as they are known, are between 0 and most.
 func between(numbers []*float64, most float64) bool {
 	return !slices.ContainsFunc(numbers, func(v *float64) bool { return v != nil && !(*v >= 0 && *v <= most) })
 }

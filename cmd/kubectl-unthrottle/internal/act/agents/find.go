@@ -44,7 +44,7 @@ func (a Agent) Path(page string) string {
 	return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%s:%d/proxy/api/v1/%s", url.PathEscape(a.Namespace), scheme, url.PathEscape(a.Pod), a.Port, page)
 }
 
-// A Stranger is a pod with an agent's label that is none, as far as Kubernetes knows, and that nobody asks.
+// A Stranger is a pod with an agent's label that isn't one as far as Kubernetes knows, and that isn't asked.
 type Stranger struct{ Namespace, Pod, Why string }
 
 // String is how it is called.
@@ -98,7 +98,7 @@ type pod struct {
 }
 
 // Find asks which pods are agents: those of the namespace where they are installed that belong to their DaemonSet and run as its
-// service account. A label is no proof: whoever may create a pod anywhere can have it.
+// service account. A label is no proof: anyone who may create a pod anywhere can set it.
 func Find(ctx context.Context, from Getter, s Search) (found Found, err error) {
 	namespace := "/namespaces/" + url.PathEscape(s.Namespace)
 	query := url.Values{"labelSelector": {label}}
@@ -122,8 +122,8 @@ func Find(ctx context.Context, from Getter, s Search) (found Found, err error) {
 	return found, err
 }
 
-// Others are the pods of other namespaces that have an agent's label, or some of them: they are no agents. Who may not look there
-// does not hear of them.
+// Others are the pods of other namespaces that have an agent's label, or some of them: they aren't agents. A caller who may not
+// look there doesn't hear of them.
 func Others(ctx context.Context, from Getter, s Search) (all []Stranger) {
 	query := url.Values{"labelSelector": {label}, "fieldSelector": {"metadata.namespace!=" + s.Namespace}, "limit": {strconv.Itoa(mostOthers)}}
 	page[pod](ctx, from, "/api/v1/pods", query, s.Within, func(p pod) {
@@ -134,7 +134,7 @@ func Others(ctx context.Context, from Getter, s Search) (all []Stranger) {
 	return all
 }
 
-// stranger is why a pod is no agent; "": it is one.
+// stranger is why a pod isn't an agent; "": it is one.
 func (p *pod) stranger(namespace string, sets []set) string {
 	i := slices.IndexFunc(sets, func(s set) bool {
 		o := metav1.GetControllerOfNoCopy(&p.Metadata)

@@ -13,8 +13,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// name adds to a process what an agent says of it that knows the pods: whose container it is in, who set its GOMAXPROCS, and whether that
-// is left behind by a resize. What takes an earlier scan is not known.
+// name adds to a process what an agent that knows the pods would say about it: whose container it is in, who set its GOMAXPROCS, and
+// whether a resize has left that behind. What needs an earlier scan is not known.
 func name(p *result.AgentProcess, t *Answer, c pods.Container) {
 	of := p.Container
 	of.Namespace, of.Pod, of.UID, of.Name, of.Muted = c.Namespace, c.Pod, c.UID, c.Name, c.Muted

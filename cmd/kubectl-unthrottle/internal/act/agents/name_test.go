@@ -27,7 +27,7 @@ func (x table) Container(ref podpath.Ref) (pods.Container, bool) {
 
 func (x table) Err() error { return nil }
 
-// TestNamed: who asks names the containers of an agent that can't, and finds what follows from their pods' specs.
+// TestNamed: the caller names the containers of an agent that can't, and finds what follows from their pods' specs.
 func TestNamed(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	of := func(name string, s pods.Setting, more ...func(*pods.Container)) pods.Container {

@@ -35,7 +35,7 @@ func ReadProgramsFile(ctx context.Context, path string, set *binary.Set) error {
 }
 
 // ReadPrograms adds what documents say to a set: one, a list of them, or one after the other. A process counts if its container and its
-// build are known. Of several in one container the one with the most CPU time counts.
+// build are known. If a container has several, the one with the most CPU time counts.
 func ReadPrograms(from io.Reader, set *binary.Set) error {
 	in := bufio.NewReader(from)
 	first, err := peek(in)
@@ -70,7 +70,7 @@ func ReadPrograms(from io.Reader, set *binary.Set) error {
 	return nil
 }
 
-// peek is the first byte that is no space.
+// peek is the first byte that isn't a space.
 func peek(in *bufio.Reader) (byte, error) {
 	for {
 		b, err := in.ReadByte()
@@ -138,7 +138,7 @@ func cpuOf(p *result.AgentProcess) float64 {
 	return *p.CPU
 }
 
-// program is what is known of a process's program.
+// program is what is known about a process's program.
 func program(p *result.AgentProcess) binary.Binary {
 	g := p.Go
 	built := &procs.Program{

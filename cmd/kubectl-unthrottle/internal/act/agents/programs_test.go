@@ -75,7 +75,7 @@ func readPrograms(t testing.TB, text string) *binary.Set {
 	return set
 }
 
-// what is known of a program, in a few words.
+// what is known about a program, in a few words.
 func what(b binary.Binary) string {
 	if b.Unknown != "" {
 		return b.Unknown
@@ -129,7 +129,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestFacts: what an agent writes down of a program is what is known of it, libraries and settings among them.
+// TestFacts: what an agent writes down about a program is what is known about it, libraries and settings among them.
 func TestFacts(t *testing.T) {
 	four := "4"
 	set := readPrograms(t, text(t, of(
@@ -188,7 +188,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// TestForms: one document, several one after the other, or a list; what is none of them is refused with what to do.
+// TestForms: one document, several one after the other, or a list; anything else is refused with what to do.
 func TestForms(t *testing.T) {
 	one := text(t, of(seen{owner: "a/Deployment/a", container: "app", image: "a", version: "go1.26.1"}))
 	two := text(t, of(seen{owner: "a/Deployment/b", container: "app", image: "b", version: "go1.26.1"}))
@@ -237,7 +237,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever stands in a file, it is read or refused.
+// FuzzRead: whatever is in a file, it is read or refused.
 func FuzzRead(f *testing.F) {
 	one := text(f, of(seen{owner: "a/Deployment/a", container: "app", image: "a@" + sha, version: "go1.26.1", line: "1.24"}))
 	f.Add([]byte(one))

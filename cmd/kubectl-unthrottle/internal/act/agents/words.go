@@ -21,10 +21,10 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// An agent's sentences are not shown: whoever has taken one over would write them. What it tells are numbers and the names of
-// rules, and the same rules make the sentences of the numbers here.
+// An agent's sentences are not shown: anyone who has taken one over would write them. It reports numbers and the names of
+// rules, and here the same rules make sentences from the numbers.
 
-// Words that an agent may use, beside the names of rules.
+// Words that an agent may use, besides the names of rules.
 var (
 	sources = []string{
 		"", result.FromSpec, result.FromEnvironment, result.FromImageOrRuntime, result.FromRuntime, result.FromCode, result.FromDefault,
@@ -40,7 +40,7 @@ var (
 	groups   = form{mostText, regexp.MustCompile(`^/[-A-Za-z0-9._:@/\\]*$`)}
 )
 
-// A form is what a text must look like. Its length is no part of the expression: that takes memory for each character, in every program
+// A form is what a text must look like. Its length isn't part of the expression: that takes memory for each character, in every program
 // that has this package.
 type form struct {
 	most int // bytes
@@ -68,8 +68,8 @@ func known(name string) bool {
 	return slices.ContainsFunc(rule.Rules(), func(r rule.Rule) bool { return r.Name == name })
 }
 
-// judge is what the rules that an agent names say of the numbers that it tells, in our words. A finding whose numbers are not all
-// told has no more than its rule's name. strange is how many of its rules are not known here.
+// judge is what the rules that an agent names say about its numbers, in our words. A finding that lacks a number has only its
+// rule's name. strange is how many of its rules are not known here.
 func judge(p *result.AgentProcess, system report.PsSystem, seconds float64) (found []finding.Finding, strange int) {
 	told := map[string]finding.Severity{}
 	for _, f := range p.Findings {
@@ -100,7 +100,7 @@ func judge(p *result.AgentProcess, system report.PsSystem, seconds float64) (fou
 	return found, strange
 }
 
-// facts are what the rules ask, of the numbers that an agent tells.
+// facts are what the rules ask for, from the numbers that an agent reports.
 func facts(p *result.AgentProcess, system report.PsSystem, seconds float64) *rule.Facts {
 	f := &rule.Facts{
 		Limits: limits(p), Source: choice.Source(among(p.GOMAXPROCS.Source, choices)), Minor: (&procs.Program{GoVersion: like(p.GoVersion, versions)}).Minor(),
@@ -205,8 +205,8 @@ func limits(p *result.AgentProcess) cgroup.Limits {
 	return l
 }
 
-// owner is the level whose limit is in force; nil: it is not told. Of two with the same quota, as the kubelet writes them where a
-// pod has a limit and its container has none, it is the one that the agent names.
+// owner is the level whose limit is in force; nil: unknown. If two have the same quota, as the kubelet writes them where a pod
+// has a limit and its container has none, it is the one that the agent names.
 func owner(p *result.AgentProcess) (at *result.AgentLevel) {
 	for i := range p.Levels {
 		l := &p.Levels[i]
@@ -248,7 +248,7 @@ func stale(p *result.AgentProcess) *rule.Stale {
 	return s
 }
 
-// alone is what a program does if no GOMAXPROCS is in its environment, by its version and the settings that its agent tells.
+// alone is what a program does if no GOMAXPROCS is in its environment, by its version and the settings that its agent reports.
 func alone(f *rule.Facts, p *result.AgentProcess) choice.Alone {
 	program := &procs.Program{GoVersion: like(p.GoVersion, versions), Defaults: map[string]string{}}
 	if g := p.Go; g != nil {
@@ -308,7 +308,7 @@ func fix(by choice.Rule) string {
 }
 
 // Retell makes an agent's explanation of a process one of our own: its numbers, its paths and names as far as they look like such,
-// and our sentences. p is what the agent tells of the process besides.
+// and our sentences. p is what else the agent says about the process.
 func Retell(d *report.Explain, told *Answer, p *result.AgentProcess) error {
 	if p == nil || d.Subject.PID != p.PID {
 		return fmt.Errorf("%w: explains another process", errDocument)
@@ -410,8 +410,8 @@ func Retell(d *report.Explain, told *Answer, p *result.AgentProcess) error {
 	return nil
 }
 
-// meanwhile is what an agent tells of a process, with the numbers and the findings of its explanation, which is a later look: a
-// sentence is about what is shown beside it. What only a scan knows, such as a limit that was changed, stays.
+// meanwhile is what an agent says about a process, with the numbers and findings of its explanation, which is a later look: a
+// sentence is about the numbers next to it. What only a scan knows, such as a changed limit, stays.
 func meanwhile(p *result.AgentProcess, d *report.Explain) *result.AgentProcess {
 	q := *p
 	q.Findings = d.Findings[:min(len(d.Findings), mostFound)]

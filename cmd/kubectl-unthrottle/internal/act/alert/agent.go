@@ -1,6 +1,6 @@
 package alert
 
-// agents are alerts about the agents themselves: what they don't see, no other alert can tell.
+// agents are alerts about the agents themselves: no other alert can report what they don't see.
 func (o *Options) agents() []Rule {
 	window := span(3 * o.Window)
 	with := ` * on (job, instance) group_left (node) ` + agentInfo

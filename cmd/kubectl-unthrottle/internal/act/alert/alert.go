@@ -1,11 +1,11 @@
-// Package alert answers: which of the agents' metrics should reach somebody, and what is that person told? In go options; out come
+// Package alert answers: which of the agents' metrics should alert someone, and what does the alert say? In go options; out come
 // rules for Prometheus, as a file of rules or as an object of its operator, and a dashboard for Grafana.
 //
-// A container that its limit throttles is no news: alerts that say no more are switched off by those who get them. So throttling
-// is a warning only where its cause is known, by a finding of package rule, and then the alert says what to do. One alert is for
-// all pods of a workload, and of several causes the first speaks.
+// A container that its limit throttles is no news: people switch off alerts that say only that. So throttling is a warning only
+// where its cause is known, by a finding of package rule, and then the alert says what to do. One alert is for all pods of a
+// workload, and if there are several causes it names the first.
 //
-// Where no agent may run, other rules go by what programs, the kubelet and kube-state-metrics export as they are.
+// Where no agent may run, other rules use what programs, the kubelet and kube-state-metrics export anyway.
 //
 // It knows metrics by their names alone, and asks neither an agent nor Prometheus.
 package alert
@@ -48,7 +48,7 @@ type Options struct {
 	Namespace string // of the object
 	Labels    map[string]string
 
-	Throttled  float64       // share of the periods from which throttling alone is told
+	Throttled  float64       // share of the periods from which throttling alone is an alert
 	WithCause  float64       // the same where its cause is known
 	For        time.Duration // how long something must last
 	Window     time.Duration // of rates, and how long something stays found

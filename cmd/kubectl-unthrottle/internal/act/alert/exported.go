@@ -18,7 +18,7 @@ const (
 	exportedFound = "unthrottle:program_verdict"                      // by rule: what stops it, as a share, or 1
 )
 
-// standsStill is what a program does whose threads get no CPU, for whatever reason.
+// standsStill is what a program does when its threads get no CPU, for any reason.
 const standsStill = "stands-still"
 
 // exportedAlerts are those about programs that no agent looks at.
@@ -52,7 +52,7 @@ func exportedAlerts() []alert {
 	}
 }
 
-// exported is what these alerts say of a pod. A Go version before 1.25 has no go line of 1.25; of a later one the line is not known.
+// exported is what these alerts say about a pod. A Go version before 1.25 has no go line of 1.25; for a later one the line is not known.
 var exported = source{
 	verdict: exportedFound,
 	more:    []string{"then", "periods", "still", "used", "without"},
@@ -150,7 +150,7 @@ func (o *Options) exportedRecords() []Rule {
 	return rules
 }
 
-// metric is an expression of a metric as it is.
+// metric is an expression for a metric as is.
 func metric(name string) func(match string) string {
 	return func(match string) string { return name + "{" + match + "}" }
 }
@@ -165,7 +165,7 @@ func (o *Options) ofProgram(one string, expr func(match string) string, more ...
 		`* on (`+o.by("namespace", "pod")+`) group_left (container) `+onlyContainer)
 }
 
-// exportedOwners is what makes each pod: the Deployment in place of its ReplicaSet, or the pod itself where nobody tells.
+// exportedOwners is what makes each pod: the Deployment in place of its ReplicaSet, or the pod itself where that is unknown.
 func (o *Options) exportedOwners() string {
 	pod, set, real := o.by("namespace", "pod"), o.by("namespace", "replicaset"), `owner_kind=~"[A-Z].*",`+renamed+o.exempt()
 	called := func(expr, label string) string {
@@ -190,7 +190,7 @@ func (o *Options) exportedOwners() string {
 func (o *Options) exportedVerdict(a alert) string {
 	c := o.container()
 	on, join := ` on (`+c+`) `, `* on (`+c+`) group_left (owner_kind, owner) `+exportedInfo
-	// A number that somebody may have chosen for a limit is Go's own, or the limit rounded down or up.
+	// A number that a user may have chosen for a limit is Go's own, or the limit rounded down or up.
 	most := func(limit string) string { return `clamp_min(ceil(` + limit + `), 2)` }
 	least := func(limit string) string { return `clamp_min(floor(` + limit + `), 1)` }
 	lately := func(series string) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/clustertest"
 )
 
-// programsOnNode has programs on a real node, and its kubelet, and no agent. What throttles, and which limit is in force, cAdvisor tells, and
-// of one program it tells itself.
+// programsOnNode has programs on a real node, and its kubelet, and no agent. cAdvisor reports what throttles and which limit is in force; one
+// program reports that itself.
 func programsOnNode(t *testing.T) {
 	c := newCluster(t)
 	o := fromPrograms()

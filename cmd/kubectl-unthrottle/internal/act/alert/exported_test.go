@@ -19,8 +19,8 @@ type bare struct {
 	limit     string // as kube-state-metrics has it; "": 2x60; "none"
 	quota     string // as cAdvisor has it, in 100 ms; "": it has none
 	started   string // "": 1000x60; "none"
-	throttled int    // of 100 periods; -1: nobody counts them
-	stalled   int    // of 100 seconds; -1: nobody counts them
+	throttled int    // of 100 periods; -1: not counted
+	stalled   int    // of 100 seconds; -1: not counted
 	used      float64
 	owner     string // "": Deployment by a ReplicaSet; "none"; or another kind
 	labels    string // more of them
@@ -70,7 +70,7 @@ func (b bare) series() (lines []string) {
 	return append(lines, b.more...)
 }
 
-// told is what package metrics tells of api-1: throttled of 100 periods.
+// told is what package metrics exports for api-1: throttled of 100 periods.
 func told(procs, limit string, throttled int) (lines []string) {
 	for series, values := range map[string]string{
 		"unthrottle_gomaxprocs{":                                    procs + "x60",
@@ -274,7 +274,7 @@ func TestExportedPromtool(t *testing.T) {
 			}
 			b.WriteString("  promql_expr_test:\n")
 			for _, w := range c.want {
-				// The pods of a workload are counted beside its alert.
+				// The pods of a workload are counted next to its alert.
 				fmt.Fprintf(&b, `  - expr: >-
       count by (alertname, owner_kind, owner) (
         group by (rule, namespace, pod, owner_kind, owner) (unthrottle:program_verdict)

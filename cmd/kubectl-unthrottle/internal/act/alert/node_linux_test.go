@@ -191,7 +191,7 @@ func TestNode(t *testing.T) {
 	p.fire()
 	p.healthy()
 
-	// Of what is muted from the beginning there never was one.
+	// What is muted from the beginning never had one.
 	p.has(`unthrottle_container_muted{pod=~"quiet-.+",rule="too-many-ps"}`)
 	if n := len(p.query(`count_over_time(ALERTS{owner="quiet"}[1h])`)); n > 0 {
 		t.Errorf("%d alerts are about what is muted", n)

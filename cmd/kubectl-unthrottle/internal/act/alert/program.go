@@ -11,7 +11,7 @@ const stale = "stale"
 // tight is the rule of a collector that has too little memory.
 const tight = "memory-too-tight"
 
-// when says what an alert goes by.
+// when says what an alert depends on.
 type when uint8
 
 const (
@@ -29,7 +29,7 @@ type alert struct {
 	severity string
 	when     when
 	summary  string // goes on after the workload's name
-	means    string // after what is known of a pod; a template
+	means    string // after what is known about a pod; a template
 	do       string // what to do next; a template
 }
 
@@ -148,7 +148,7 @@ type source struct {
 	state   func(a alert) string
 }
 
-// A lookup is a query for one thing that a description says of a pod.
+// A lookup is a query for one thing that a description says about a pod.
 type lookup struct{ variable, expr, take string }
 
 const (
@@ -201,7 +201,7 @@ func (o *Options) alert(a alert, by source) Rule {
 	return r
 }
 
-// state is what is known of the pod that is named.
+// state is what is known about the pod that is named.
 func state(a alert) string {
 	text := `{{ with $limit }} Its limit is {{ . }} CPU{{ if ne . "1" }}s{{ end }}.{{ end }}` +
 		`{{ with $procs }} Its GOMAXPROCS is {{ . }}{{ if eq $from "spec" }}, set by its spec{{ else if eq $from "image-or-runtime" }}, set by its image or the container runtime{{ else if eq $from "runtime" }}, set by the container runtime` +
@@ -212,7 +212,7 @@ func state(a alert) string {
 	return text + " "
 }
 
-// lookups are queries for what a description says of a pod. What they don't find is left out of it.
+// lookups are queries for what a description says about a pod. What they don't find is left out of it.
 func (o *Options) lookups(a alert, workload []string, by source) string {
 	var b strings.Builder
 	for _, v := range by.more {

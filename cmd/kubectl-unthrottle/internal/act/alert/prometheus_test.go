@@ -172,7 +172,7 @@ scrape_configs:
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for range 5 { // somebody else may take the port in between
+	for range 5 { // another process may take the port in between
 		if p := run(t, path, dir); p != nil {
 			return p
 		}
@@ -416,8 +416,8 @@ func metricsScraped(t *testing.T, p *prometheus) {
 	t.Logf("%d metrics are there", len(names))
 }
 
-// TestPrometheus lets a real Prometheus scrape two agents: alerts fire, say what to do, and clear. Its windows have two seconds, so that
-// nothing of this package runs beside it.
+// TestPrometheus lets a real Prometheus scrape two agents: alerts fire, say what to do, and clear. Its windows have two seconds, so
+// nothing else of this package runs alongside.
 func TestPrometheus(t *testing.T) {
 	o := Default()
 	o.Window, o.For = 2*time.Second, time.Second

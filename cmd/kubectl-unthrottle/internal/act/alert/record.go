@@ -8,7 +8,7 @@ import (
 
 // Series that are recorded.
 const (
-	info      = "unthrottle:container_info"                            // 1; one a container, whoever scraped it
+	info      = "unthrottle:container_info"                            // 1; one per container, regardless of who scraped it
 	throttled = "unthrottle:container_throttled_periods:ratio_rate"    // by level
 	found     = "unthrottle:container_finding"                         // 1; what matters of the findings, with the owner
 	verdict   = "unthrottle:container_verdict"                         // by rule: the share throttled, or 1 where it is not about that
@@ -18,7 +18,7 @@ const (
 	muted     = "unthrottle_container_muted"                           //
 )
 
-// Labels of a container, of what makes its pods, and of what is known of it.
+// Labels of a container, of what makes its pods, and of what is known about it.
 var labels = []string{"namespace", "pod", "container", "owner_kind", "owner", "node", "go_version", "go_line", "gomaxprocs_from"}
 
 // by is a list of labels, with those that tell clusters apart.
@@ -49,7 +49,7 @@ func (o *Options) exempt() string {
 }
 
 // records are what the alerts and the dashboard share. Agents of one node may see the same container at the same time, as when a
-// new one takes over: so every series is first made one a container, and joins are to the recorded info, which is one.
+// new one takes over: so every series is first reduced to one per container, and joins use the recorded info, which is one.
 func (o *Options) records() []Rule {
 	c, window := o.container(), span(o.Window)
 	known := o.by(labels...)
@@ -88,8 +88,7 @@ func (o *Options) stopped(level string, least float64) string {
 	return fmt.Sprintf(`(max by (%s) (max_over_time(%s{%s%s}[%s])) > %g)`, o.container(), throttled, level, o.exempt(), span(o.Window), least)
 }
 
-// mutes are containers of which something is muted. Agents tell that in scans that find it; how much was throttled goes back for two
-// windows.
+// mutes are containers in which something is muted. Agents report that in scans that find it; how much was throttled goes back two windows.
 func (o *Options) mutes(rules string) string {
 	return fmt.Sprintf(`max_over_time(%s%s[%s])`, muted, rules, span(2*o.Window))
 }

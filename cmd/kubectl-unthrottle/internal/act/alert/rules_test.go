@@ -79,7 +79,7 @@ func TestMetrics(t *testing.T) {
 	unknown(t, b.String())
 }
 
-// unknown are series that there are none of.
+// unknown are series that don't exist.
 func unknown(t *testing.T, text string) {
 	t.Helper()
 	names := map[string]bool{info: true, throttled: true, found: true, verdict: true}
@@ -213,7 +213,7 @@ type seen struct {
 	from, to   int    // minutes; to 0: the end
 	findings   []string
 	muted      []string
-	level      string // whose limit throttles it: "": nobody's
+	level      string // whose limit throttles it: "": none's
 	share      int    // of 100 periods
 	spells     [][2]int
 	extra      string // more labels
@@ -531,7 +531,7 @@ func TestPromtool(t *testing.T) {
 			}
 			b.WriteString("  promql_expr_test:\n")
 			for _, w := range c.want {
-				// Of alerts about workloads the pods are counted, of others the alerts.
+				// For alerts about workloads the pods are counted, for the rest the alerts.
 				fmt.Fprintf(&b, `  - expr: >-
       sum by (alertname) (
         label_replace(count by (rule) (max by (rule, namespace, pod, container, owner, cluster) (unthrottle:container_verdict)), "r", "$1", "rule", "(.*)")

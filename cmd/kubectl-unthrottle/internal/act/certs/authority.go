@@ -39,7 +39,7 @@ func (l Lives) orElse(d Lives) Lives {
 	return l
 }
 
-// A pair is a certificate with its key, as PEM and to be used.
+// A pair is a certificate with its key, as PEM and ready for use.
 type pair struct {
 	certPEM, keyPEM []byte
 	*tls.Certificate
@@ -94,7 +94,7 @@ func newCertificate(names []string, by pair, now time.Time, l Lives) (pair, erro
 	return sign(t, by.Leaf, by.signer())
 }
 
-// sign makes a key and a certificate for it, signed by an authority, or by itself where there is none.
+// sign makes a key and a certificate for it, signed by an authority, or self-signed without one.
 func sign(t, parent *x509.Certificate, by crypto.Signer) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -126,7 +126,7 @@ func encode(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// bundle is certificates as PEM, and readBundle its reverse: what is no certificate is passed over.
+// bundle is certificates as PEM, and readBundle its reverse: what isn't a certificate is skipped.
 func bundle(all []*x509.Certificate) []byte {
 	var b bytes.Buffer
 	for _, c := range all {

@@ -1,12 +1,12 @@
 // Package certs answers: which certificate does the webhook show, and how does the API server come to trust it? In go two files
-// that somebody else keeps, or the place of a Secret that the webhook keeps itself; out comes the certificate of the moment.
+// that someone else keeps, or the place of a Secret that the webhook keeps itself; out comes the certificate of the moment.
 //
-// A Keeper has an authority of its own. The replicas share it through the Secret, and none of them leads: whoever sees first that
+// A Keeper has an authority of its own. The replicas share it through the Secret, and none of them leads: the first to see that
 // something is due writes it, the others lose the race by the Secret's resourceVersion and take what is there. An authority is
 // trusted, by the caBundle of the webhook's configuration, some time before it signs anything, and for as long as it lasts; so a
 // rotation is never seen from outside.
 //
-// It knows nothing of admission. Of the API server it needs four calls, by net/http.
+// It knows nothing of admission. It needs four calls of the API server, by net/http.
 package certs
 
 import (
@@ -23,7 +23,7 @@ import (
 type Source interface {
 	// Run keeps the certificate as it should be until the context ends.
 	Run(context.Context)
-	// Certificate is the one of the moment; nil while there is none.
+	// Certificate is the one of the moment; nil while there isn't one.
 	Certificate() *tls.Certificate
 	// Failures counts the times that looking after it failed.
 	Failures() int64

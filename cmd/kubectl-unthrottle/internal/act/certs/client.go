@@ -24,7 +24,7 @@ import (
 // ServiceAccount is where a pod finds its credentials.
 const ServiceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// A Client asks the API server of the cluster that it runs in. It has what a Keeper needs and no more, reads the token and the cluster's
+// A Client asks the API server of the cluster that it runs in. It has only what a Keeper needs, reads the token and the cluster's
 // authority again for each call, and bounds each answer.
 type Client struct {
 	base, dir string

@@ -11,7 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 )
 
-// Files follows a certificate and its key that somebody else writes, such as cert-manager into a Secret that is mounted.
+// Files follows a certificate and its key that someone else writes, such as cert-manager into a mounted Secret.
 type Files struct {
 	Cert, Key string
 	Every     time.Duration // how often they are looked at (0: 10 s)
@@ -48,7 +48,7 @@ func (f *Files) Load() error {
 	return nil
 }
 
-// Run reads the files again and again. What can't be read now, while it is being written, leaves the certificate as it is.
+// Run reads the files repeatedly. What can't be read now, while it is being written, leaves the certificate unchanged.
 func (f *Files) Run(ctx context.Context) {
 	every := f.Every
 	if every <= 0 {

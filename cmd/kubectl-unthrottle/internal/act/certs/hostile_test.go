@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/hostile"
 )
 
-// TestHostileAnswers: whatever answers in the API server's place, the webhook's token goes nowhere else, and a call ends.
+// TestHostileAnswers: no matter what answers in the API server's place, the webhook's token goes nowhere else, and a call ends.
 func TestHostileAnswers(t *testing.T) {
 	for _, a := range hostile.Answers() {
 		t.Run(a.Name, func(t *testing.T) {

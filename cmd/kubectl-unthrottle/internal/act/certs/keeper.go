@@ -61,7 +61,7 @@ func (k *Keeper) now() time.Time {
 	return time.Now()
 }
 
-// Run looks after the certificate until the context ends. While the API server can't be asked, the certificate stays as it is.
+// Run looks after the certificate until the context ends. While the API server can't be asked, the certificate stays unchanged.
 func (k *Keeper) Run(ctx context.Context) {
 	const first = 500 * time.Millisecond
 	backoff := first
@@ -92,8 +92,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// sync does what is due. The configuration is read before the Secret: so, whatever another replica has published in the one is
-// known from the other, and an older state never takes the place of a newer one.
+// sync does what is due. The configuration is read before the Secret: this way, all that another replica has published in the
+// one is known from the other, and an older state never replaces a newer one.
 func (k *Keeper) sync(ctx context.Context) error {
 	conf, confErr := k.configuration(ctx)
 	stored, err := k.secret(ctx)

@@ -27,7 +27,7 @@ type apiServer struct {
 
 	mu       sync.Mutex
 	version  map[string]int // of each object
-	secret   map[string]any // nil: there is none
+	secret   map[string]any // nil: none
 	bundles  [2][]byte
 	missing  bool           // the configuration
 	refuse   map[string]int // status codes by "METHOD kind"
@@ -159,8 +159,8 @@ func trusts(bundle []byte, k *Keeper, now time.Time) error {
 	return err
 }
 
-// TestRotations runs three replicas for 300 days, at odd times and into each other's calls. Whatever an API server has known in
-// the time in which authorities settle, it trusts what each replica shows.
+// TestRotations runs three replicas for 300 days, at odd times and into each other's calls. Regardless of which state an API
+// server saw while authorities settle, it trusts what each replica shows.
 func TestRotations(t *testing.T) {
 	const day = 24 * time.Hour
 	lives := Lives{Authority: 90 * day, Certificate: 10 * day, Skew: time.Hour, Settle: time.Hour}
@@ -232,7 +232,7 @@ func TestRotations(t *testing.T) {
 	}
 }
 
-// TestLong lets nobody look after it for years.
+// TestLong leaves it unattended for years.
 func TestLong(t *testing.T) {
 	a := newAPIServer(t)
 	now := began

@@ -20,7 +20,7 @@ const (
 	everyOwn = time.Hour
 )
 
-// Load makes one where there is none, or where the one there is has a third of its life left.
+// Load makes one if there isn't one, or if the existing one has a third of its life left.
 func (o *Own) Load() error { return o.load(time.Now()) }
 
 func (o *Own) load(now time.Time) error {

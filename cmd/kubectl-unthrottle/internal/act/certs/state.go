@@ -50,7 +50,7 @@ const (
 )
 
 // next is the state that there should be now. settled says that all API servers trust the authority: a new one signs nothing
-// before. Only where there is no certificate that could be shown meanwhile it signs at once.
+// before. It signs at once only if there is no certificate to show meanwhile.
 func (s state) next(names []string, settled bool, now time.Time, l Lives) (next state, events []event, err error) {
 	next = s
 	next.trusted = slices.Clone(s.trusted)
@@ -81,7 +81,7 @@ func (s state) next(names []string, settled bool, now time.Time, l Lives) (next 
 	return next, events, nil
 }
 
-// maySign reports whether what an authority signs can be trusted: all of it is as it was signed, by itself, and it is meant to sign.
+// maySign reports whether what an authority signs can be trusted: all of it is as signed, by itself, and it is allowed to sign.
 func maySign(authority *x509.Certificate) bool {
 	return authority.IsCA && authority.CheckSignatureFrom(authority) == nil
 }

@@ -47,7 +47,7 @@ func TestNext(t *testing.T) {
 	if !rotated.serving.Leaf.Equal(renewing.serving.Leaf) {
 		t.Error("a new authority signs before it is trusted")
 	}
-	unable, err := sign(&x509.Certificate{ // signed with a right key, and what it signs is trusted by nobody
+	unable, err := sign(&x509.Certificate{ // signed with a right key, and what it signs is trusted by no one
 		NotBefore: began.Add(-day), NotAfter: began.Add(360 * day), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 	}, nil, nil)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// FuzzState reads Secrets that somebody else has written. What comes of them is a certificate that can be shown.
+// FuzzState reads Secrets that someone else has written. The result is a certificate that can be shown.
 func FuzzState(f *testing.F) {
 	s, _, err := state{}.next(names, false, began, lives)
 	if err != nil {

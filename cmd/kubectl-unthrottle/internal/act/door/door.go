@@ -1,9 +1,9 @@
-// Package door answers: who may come in, how many at a time, and how much may each take before it is known what he wants? In go a
-// handler and bounds; out comes an HTTP server that keeps them. Anybody who reaches a server of ours may open connections to it,
+// Package door answers: who may come in, how many at a time, and how much may each take before it is known what it wants? In go a
+// handler and bounds; out comes an HTTP server that keeps them. Anyone who reaches a server of ours may open connections to it,
 // and each costs memory long before a request is whole.
 //
-// Where there is no more room the connection that has waited longest for its client is closed for the newcomer, of the address
-// that has the most; one whose request is being answered stays. So one address can't keep the others out.
+// When there is no room left, a newcomer replaces the connection that has waited longest for its client, among those of the
+// address that has the most; one whose request is being answered stays. So one address can't keep the others out.
 //
 // It knows no request. What a handler does, and who may ask it, are not its business.
 package door
@@ -36,8 +36,8 @@ type Server struct {
 	log    *slog.Logger
 }
 
-// New makes a server. It speaks HTTP/1 only: nobody who asks our servers needs HTTP/2, in which one connection has any number of
-// requests and of heads that are half there.
+// New makes a server. It speaks HTTP/1 only: no client of our servers needs HTTP/2, in which one connection has any number of
+// requests and of half-received heads.
 func New(h http.Handler, b Bounds, log *slog.Logger) *Server {
 	s := &Server{bounds: b, log: log}
 	s.Server = http.Server{
@@ -71,8 +71,8 @@ func own(c net.Conn) *conn {
 	return ours
 }
 
-// answering tells a connection when its request is whole, and when it is answered. Until a body has come to its end the server waits
-// for the client, as it does for a head.
+// answering tells a connection when its request is whole, and when it is answered. Until a body has ended the server waits for the
+// client, as it does for a head.
 func answering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(key{}).(*conn)

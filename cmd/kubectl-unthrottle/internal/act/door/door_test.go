@@ -102,7 +102,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// An address may open so many in a row, and then so many a second.
+// An address may open a number of connections in a row, and then a number per second.
 func TestRate(t *testing.T) {
 	h := newHall(Bounds{Connections: 4, Each: 4, EachSecond: 10})
 	let := 0
@@ -247,7 +247,7 @@ var ok = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "ok")
 })
 
-// Connections that never end their head, or their body, keep nobody out, wherever they come from.
+// Connections that never end their head, or their body, keep no one out, wherever they come from.
 func TestIdle(t *testing.T) {
 	to := serve(t, usual, ok, nil)
 	for i := range 40 {
@@ -265,7 +265,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// One whose request is being answered stays, whoever comes.
+// One whose request is being answered stays, no matter who comes.
 func TestWorking(t *testing.T) {
 	started, hold := make(chan struct{}), make(chan struct{})
 	var slow atomic.Bool
@@ -380,7 +380,7 @@ func certificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// HTTP/2, in which one connection has any number of requests, is not spoken, by whatever way it is asked for.
+// HTTP/2, in which one connection has any number of requests, is not spoken, however it is asked for.
 func TestHTTP1(t *testing.T) {
 	to := serve(t, usual, ok, &tls.Config{Certificates: []tls.Certificate{certificate(t)}})
 	for _, protocols := range [][]string{{"h2", "http/1.1"}, nil} {

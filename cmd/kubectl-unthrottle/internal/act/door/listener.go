@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// mostSources is how many addresses are remembered that have no connection now, for how many they opened just before. A node has some
-// 250 pods; beyond that the oldest are forgotten, and who comes again is new.
+// mostSources is how many addresses without a connection are remembered, for how many they opened just before. A node has some 250
+// pods; beyond that the oldest are forgotten, and one that comes again is new.
 const mostSources = 1024
 
 // A listener gives the connections that there is room for, and closes the others.
@@ -60,7 +60,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit takes a connection in, in place of another one if that has to be. ours is nil if there is no room.
+// admit takes a connection in, in place of another one if necessary. ours is nil if there is no room.
 func (l *listener) admit(c net.Conn) (ours, victim *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func addressOf(c net.Conn) string {
 	return a.Network() // of one that has no addresses all are the same
 }
 
-// source is what is known of an address.
+// source is what is known about an address.
 func (l *listener) source(address string, now time.Time) *source {
 	most := float64(max(l.bounds.EachSecond, l.bounds.Each))
 	s := l.sources[address]
@@ -118,7 +118,7 @@ func (l *listener) source(address string, now time.Time) *source {
 	return s
 }
 
-// forget forgets the addresses without a connection, of which there are some: no more have one than there are connections.
+// forget forgets the addresses without a connection. There are some: no more addresses have one than there are connections.
 func (l *listener) forget() {
 	for address, s := range l.sources {
 		if len(s.conns) == 0 {
@@ -151,7 +151,7 @@ func (s *source) oldest() (found *conn) {
 	return found
 }
 
-// turn counts a connection that was turned away, and tells of it once a minute.
+// turn counts a connection that was turned away, and logs it once a minute.
 func (l *listener) turn(now time.Time, s *source) {
 	l.turned++
 	if now.Sub(l.said) >= time.Minute {
@@ -190,7 +190,7 @@ func (c *conn) waits() {
 
 func (c *conn) drop() { drop(c.Conn) }
 
-// drop closes a connection at once: the kernel is not to keep what its client has not read or sent.
+// drop closes a connection at once: the kernel must not keep what its client has not read or sent.
 func drop(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)

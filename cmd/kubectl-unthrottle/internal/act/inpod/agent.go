@@ -33,11 +33,11 @@ type witness struct {
 	agent   agents.Agent
 	told    *agents.Answer
 	process *result.AgentProcess
-	of      int // Go programs in the container, of which it is the busiest
+	of      int // Go programs in the container; it is the busiest
 }
 
-// witness finds the agent of the pod's node, which sees the container's programs from outside. errNotThere: there is none, or it does
-// not know the container.
+// witness finds the agent of the pod's node, which sees the container's programs from outside. errNotThere: there isn't one, or it
+// does not know the container.
 func (p *Pod) witness(ctx context.Context, at *pod, container string) (*witness, error) {
 	id, node := at.id(container), at.Spec.NodeName
 	if id == "" || node == "" {
@@ -89,7 +89,7 @@ func (p *Pod) agent(ctx context.Context, at *pod, container, verb string, length
 	return &Done{Document: document}, err
 }
 
-// explain is what the agent says of the process, in our words.
+// explain is what the agent says about the process, in our words.
 func (k *witness) explain(ctx context.Context) (*report.Explain, error) {
 	body, err := k.ask.Get(ctx, k.agent.Path("explain"), url.Values{"pid": {strconv.Itoa(k.process.PID)}}, within)
 	if err != nil {

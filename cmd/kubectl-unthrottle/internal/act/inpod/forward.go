@@ -154,7 +154,7 @@ type portConn struct {
 	refused chan error // what the node says when it is over: nil, or why the port can't be reached
 }
 
-// refusal is what a node says of a port. The pod is its owner's, and so is what answers; the node's runtime words it.
+// refusal is what a node says about a port. The pod is its owner's, and so is what answers; the node's runtime words it.
 func (c *portConn) refusal(text string) error {
 	if strings.Contains(text, "connection refused") {
 		return &attach.Unreachable{Err: fmt.Errorf("nothing listens on port %s of the pod", c.port)}
@@ -186,7 +186,7 @@ func (c *portConn) Close() error {
 	return c.over.Close()
 }
 
-// What net.Conn wants besides. Whoever reads has a context, and closes the connection when that ends.
+// What else net.Conn requires. A reader has a context, and closes the connection when that ends.
 func (c *portConn) LocalAddr() net.Addr              { return portAddr(c.port) }
 func (c *portConn) RemoteAddr() net.Addr             { return portAddr(c.port) }
 func (c *portConn) SetDeadline(time.Time) error      { return nil }

@@ -23,8 +23,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
-// forwards forwards ports as an API server before 1.31 does: by SPDY. What listens where is in ports; what the node says of others is
-// refusal.
+// forwards forwards ports as an API server before 1.31 does: by SPDY. What listens where is in ports; what the node says about any
+// other port is refusal.
 func forwards(ports map[string]string, refusal string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -163,7 +163,7 @@ func TestForwardOfOther(t *testing.T) {
 	}
 }
 
-// TestUnmuted: what a pod mutes is not told, and that is.
+// TestUnmuted: what a pod mutes is not reported; that it is muted is.
 func TestUnmuted(t *testing.T) {
 	at := new(pod)
 	at.Metadata.Annotations = map[string]string{"unthrottle.dev/mute": "contended, throttled"}
@@ -191,7 +191,7 @@ func TestForwardProcess(t *testing.T) {
 	}
 }
 
-// Each way to get nothing has a reason, whoever says it.
+// Each way to get nothing has a reason, no matter who gives it.
 func TestForwardRefused(t *testing.T) {
 	_, without := program(t)
 	for _, c := range []struct {
@@ -226,7 +226,7 @@ func TestForwardRefused(t *testing.T) {
 	}
 }
 
-// A server that accepts a connection and says nothing is left when there is no more time, or by Ctrl-C.
+// A server that accepts a connection and says nothing is abandoned when time is up, or by Ctrl-C.
 func TestForwardSilent(t *testing.T) {
 	end := make(chan struct{})
 	s := &server{pod: declaring(`[]`), forward: func(http.ResponseWriter, *http.Request) { <-end }}

@@ -1,7 +1,7 @@
-// Package inpod answers: what does unthrottle say of a container's program? In go a pod, a container and a verb; out comes a document.
+// Package inpod answers: what does unthrottle say about a container's program? In go a pod, a container and a verb; out comes a document.
 // The agent of its node may know, and a trace or a profile is taken through a forwarded port. If neither can be, it is what the pod's
-// spec and status say. Nothing is done to the pod. Only those who ask for it have the verb run in the container itself, if the command is
-// there, or in an ephemeral container in the process namespace of the other one, which can't be taken out of the pod again.
+// spec and status say. Nothing is done to the pod. Only on request does the verb run in the container itself, if the command is there, or
+// in an ephemeral container in that one's process namespace, which can't be removed from the pod again.
 package inpod
 
 import (
@@ -38,10 +38,10 @@ type Way string
 
 const (
 	Auto      Way = "auto"      // the agent or a forwarded port, or else the pod's spec
-	Agent     Way = "agent"     // that of its node explains it, or tells what the kernel counts
+	Agent     Way = "agent"     // that of its node explains it, or reports what the kernel counts
 	Forward   Way = "forward"   // a trace or a profile comes through a port of the pod
 	Exec      Way = "exec"      // it is in the container
-	Ephemeral Way = "ephemeral" // a container beside it
+	Ephemeral Way = "ephemeral" // a container next to it
 )
 
 // A Pod is where to run it.
@@ -53,8 +53,8 @@ type Pod struct {
 	Container string // "": its default one
 	Process   string // a pid or a name in the container, or where it listens; "": its first process
 
-	// Of a trace or a profile through a forwarded port.
-	Save       io.Writer           // keeps it; nil: nobody does
+	// For a trace or a profile through a forwarded port.
+	Save       io.Writer           // keeps it; nil: it is not kept
 	SavedAs    string              // in the document
 	Saved      bool                // Run sets it, even if it fails then
 	Base       *cpuprofile.Profile // that a profile is compared with; nil: none
@@ -65,7 +65,7 @@ type Pod struct {
 	Image      string        // of an ephemeral container
 	Privileged bool          // with all rights, which watch needs to enter another container's group
 	Start      time.Duration // how long an ephemeral container may take to start
-	Say        func(string)  // tells what is done
+	Say        func(string)  // says what is done
 }
 
 // A Done is what came of a call.
@@ -77,7 +77,7 @@ type Done struct {
 	Unmeasured error // nil: the program was looked at; or else why not, and the document is what its pod says
 }
 
-// Find finds the pod that is meant, as kubectl does: mypod, pod/mypod, or one of deployment/api, a ready one if there is one.
+// Find finds the wanted pod, as kubectl does: mypod, pod/mypod, or one of deployment/api, a ready one if there is one.
 func (p *Pod) Find(ctx context.Context, what string) error {
 	if !strings.Contains(what, "/") {
 		p.Name = what
@@ -146,7 +146,7 @@ func better(a, b pod) int {
 	)
 }
 
-// among says of how many pods one was taken, and how many of them are ready.
+// among says how many pods one was taken from, and how many of them are ready.
 func among(pods []pod, more bool) string {
 	if len(pods) == 1 {
 		return "its only pod"
@@ -167,7 +167,7 @@ func among(pods []pod, more bool) string {
 	return "one of " + all + ", " + of + " of them ready"
 }
 
-// Run is what a verb of unthrottle says of the program, which it looks at for so long.
+// Run is what a verb of unthrottle says about the program, which it looks at for that long.
 func (p *Pod) Run(ctx context.Context, verb string, length time.Duration) (*Done, error) {
 	pod, err := p.get(ctx)
 	if err != nil {
@@ -219,7 +219,7 @@ func (p *Pod) Run(ctx context.Context, verb string, length time.Duration) (*Done
 	return done, err
 }
 
-// untouched asks who knows the program without anything being done to its pod. errNotThere: nobody does.
+// untouched asks who knows the program without anything being done to its pod. errNotThere: none does.
 func (p *Pod) untouched(ctx context.Context, pod *pod, c *container, verb string, running error, length time.Duration) (*Done, error) {
 	switch {
 	case running != nil:
@@ -308,13 +308,13 @@ func (p *Pod) exec(ctx context.Context, name string, args []string) (*Done, erro
 	return nil, hint.With(fmt.Errorf("running unthrottle in container %s: %w", name, brief(err)), "--way ephemeral runs it beside it")
 }
 
-// What a container writes is its own, whatever runs there.
+// What a container writes is up to whatever runs there.
 const (
 	mostWritten = 64 << 20 // bytes of a document; that of a trace has some MB
 	mostSaid    = 1 << 20  // of what it says besides
 )
 
-// A text is what a container writes, as far as there is room.
+// A text is what a container writes, up to the room there is.
 type text struct {
 	bytes.Buffer
 	left int // less than 0: there was more
@@ -445,7 +445,7 @@ func hopeless(reason string) bool {
 	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}, reason)
 }
 
-// parse takes the document out of what was written. In a log it stands among what was said.
+// parse takes the document out of what was written. In a log it is among what was said.
 func parse(out []byte, said string, code int) *Done {
 	done := &Done{Said: said, Code: code}
 	at := 0

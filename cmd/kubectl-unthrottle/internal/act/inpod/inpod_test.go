@@ -137,7 +137,7 @@ func ended(code int) any {
 	return object(fmt.Sprintf(`{"terminated":{"exitCode":%d}}`, code))
 }
 
-// Of several pods it is the one that kubectl logs and exec would take.
+// If there are several pods, it is the one that kubectl logs and exec would take.
 func TestFind(t *testing.T) {
 	const ready = `"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-11-27T10:00:0`
 	crashing := `{"metadata":{"name":"a"},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False","lastTransitionTime":"2026-11-01T00:00:00Z"}]}}`
@@ -194,7 +194,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// Where nobody may be root, it is the program's own user.
+// Where root is not allowed, it is the program's own user.
 func TestUser(t *testing.T) {
 	rootless := running()
 	rootless["spec"].(map[string]any)["securityContext"] = object(`{"runAsNonRoot":true,"runAsGroup":8}`)
@@ -274,7 +274,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// Where nobody has looked at the program, what the pod says is told, and nothing is done to the pod.
+// Where the program could not be looked at, what the pod says is reported, and nothing is done to the pod.
 func TestUntouched(t *testing.T) {
 	for _, c := range []struct {
 		name, verb string
@@ -304,7 +304,7 @@ func TestUntouched(t *testing.T) {
 	}
 }
 
-// What goes wrong is told, with what to do.
+// What goes wrong is reported, with what to do.
 func TestFails(t *testing.T) {
 	change := func(text string) map[string]any {
 		pod := running()

@@ -15,8 +15,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
-// A pod is what has to be known of one. Its parts are Kubernetes' own types, except for those with amounts: a resource.Quantity takes
-// minutes to parse 7e-77777771, and a server may answer anything.
+// A pod is what must be known about one. Its parts are Kubernetes' own types, except for those with amounts: a resource.Quantity
+// takes minutes to parse 7e-77777771, and a server may answer anything.
 type pod struct {
 	data     []byte // as the API server has sent it
 	Metadata metav1.ObjectMeta
@@ -61,7 +61,7 @@ func (p *pod) portDoubts(of *container, port int) []string {
 	if owner := p.declarer(port); owner != "" {
 		return []string{fmt.Sprintf("%s, and %s does: the program is probably that one's", declared, owner)}
 	}
-	const named = 4 // a list of hundreds tells nothing
+	const named = 4 // a list of hundreds says nothing
 	var others []string
 	for _, s := range slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses) {
 		if s.Name != of.Name && s.State.Running != nil {
@@ -87,7 +87,7 @@ func (p *pod) declarer(port int) string {
 	return ""
 }
 
-// resources are amounts as they are written, by what they are of. The API server writes an amount in one way only.
+// resources are amounts as written, by what they are of. The API server writes an amount in one way only.
 type resources struct{ Limits map[string]string }
 
 // A status is that of a container.
@@ -100,7 +100,7 @@ type status struct {
 
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// choose is the container that is meant: the one that is named, the pod's default as kubectl knows it, or its first.
+// choose is the wanted container: the one that is named, the pod's default as kubectl knows it, or its first.
 func (p *pod) choose(name string) (*container, error) {
 	all := p.Spec.Containers
 	if name == "" {
@@ -183,7 +183,7 @@ func (p *pod) restarts() (most int) {
 	return most
 }
 
-// status is that of a container; nil: there is none yet.
+// status is that of a container; nil: none yet.
 func (p *pod) status(name string) *status {
 	all := slices.Concat(p.Status.ContainerStatuses, p.Status.InitContainerStatuses)
 	if i := slices.IndexFunc(all, func(s status) bool { return s.Name == name }); i >= 0 {
@@ -192,7 +192,7 @@ func (p *pod) status(name string) *status {
 	return nil
 }
 
-// resized says whether the limit of the spec, as it is written, is not the one in force: a resize is not done, or can't be.
+// resized says whether the limit of the spec, as written, is not the one in force: a resize is not done, or can't be.
 func (p *pod) resized(name, spec string) (written, inForce string, is bool) {
 	s := p.status(name)
 	if s == nil || s.State.Running == nil {
@@ -213,7 +213,7 @@ func (p *pod) resizedSince(name string) bool {
 	})
 }
 
-// doubts are what its status says of how well it runs.
+// doubts are what its status says about how well it runs.
 func (p *pod) doubts(name string) []string {
 	doubts := []string{}
 	if s := p.status(name); s != nil && s.LastState.Terminated != nil {
@@ -235,7 +235,7 @@ func (p *pod) refuses(verb string, way Way) error {
 	return nil
 }
 
-// first is the process ID of the container's first process, seen from a container in its process namespace; 0: it can't be told.
+// first is the process ID of the container's first process, seen from a container in its process namespace; 0: unknown.
 func (p *pod) first() int {
 	if p.Spec.HostPID || p.Spec.ShareProcessNamespace {
 		return 0
@@ -243,13 +243,13 @@ func (p *pod) first() int {
 	return 1
 }
 
-// mayBeRoot reports whether the kubelet starts a container as root beside this one.
+// mayBeRoot reports whether the kubelet starts a container as root next to this one.
 func (p *pod) mayBeRoot() bool {
 	s := p.Spec.SecurityContext
 	return s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot
 }
 
-// user is as whom a container's processes run, as far as the pod's spec says it.
+// user is the user and group that a container's processes run as, if the pod's spec says so.
 func (p *pod) user(c *container) (uid, gid *int64) {
 	if s := p.Spec.SecurityContext; s != nil {
 		uid, gid = s.RunAsUser, s.RunAsGroup

@@ -209,7 +209,7 @@ func portsOf(ports []int) string {
 	return word + quantity.List(all)
 }
 
-// limitWritten is the CPU limit that the pod's spec or status gives a container; nil: it gives none, or it can't be told.
+// limitWritten is the CPU limit that the pod's spec or status gives a container; nil: it gives none, or that is unknown.
 func (p *Pod) limitWritten(ctx context.Context, at *pod, name string) *cgroup.Limits {
 	s, err := p.spec(ctx, at, name)
 	if err != nil {
@@ -222,7 +222,7 @@ func (p *Pod) limitWritten(ctx context.Context, at *pod, name string) *cgroup.Li
 	return &cgroup.Limits{State: cgroup.Limited, CPUs: l.CPUs, From: "resources.limits of the " + string(l.Of)}
 }
 
-// count is what the agent knows of the program now.
+// count is what the agent knows about the program now.
 func (k *witness) count(ctx context.Context) (*attach.Counted, error) {
 	d, err := k.explain(ctx)
 	if err != nil {

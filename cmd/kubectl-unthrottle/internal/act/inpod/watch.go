@@ -19,13 +19,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 )
 
-// A watching is a container's program, as its agent explains it again and again. What is counted between two explanations is the
+// A watching is a container's program, as its agent explains it repeatedly. What is counted between two explanations is the
 // kernel's own count, so nothing is missed between them. Single freezes are not seen: that takes a heartbeat in its cgroup.
 type watching struct {
 	explain func(context.Context) (*report.Explain, error)
 	say     func(string)
 	length  time.Duration
-	every   time.Duration // between the beginnings of two explanations, each of which takes a second
+	every   time.Duration // between the starts of two explanations; each takes a second
 	silence time.Duration // after which an agent that does not answer, or has no time, is given up
 
 	began      time.Time
@@ -92,8 +92,7 @@ func (w *watching) run(ctx context.Context) error {
 	return nil
 }
 
-// add counts what has come since the last explanation. Of a limit that was changed by its owner's hand the counts go on; those of
-// another group begin anew.
+// add counts what has come since the last explanation. When a limit's owner changes it the counts go on; those of another group start again.
 func (w *watching) add(next *report.Explain, at time.Time) error {
 	was, wall := w.now, at.Sub(w.at)
 	w.now, w.at, w.wall = next, at, w.wall+wall
@@ -110,7 +109,7 @@ func (w *watching) add(next *report.Explain, at time.Time) error {
 		w.used, w.usedFor = w.used+duration(more), w.usedFor+wall
 	}
 	if was.Limit.State == none && next.Limit.State == none {
-		w.counted += wall // whatever is counted: nothing throttles it
+		w.counted += wall // regardless of what is counted: nothing throttles it
 	}
 	if !a.Owner.Known || !b.Owner.Known || a.Owner.Dir != b.Owner.Dir {
 		return nil
@@ -151,7 +150,7 @@ var none = cgroup.None.String()
 // slack is how much earlier than its answer arrives an agent may have read, in seconds.
 const slack = 2 * float64(within) / float64(time.Second)
 
-// possible reports whether so many seconds can have been counted, summed over CPUs.
+// possible reports whether that many seconds can have been counted, summed over CPUs.
 func (w *watching) possible(seconds float64, wall time.Duration) bool {
 	const mostCPUs = 1 << 16
 	cpus := w.now.Affinity.CPUs

@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
-// counted is an explanation after so many periods of a limit of half a CPU.
+// counted is an explanation after a number of periods of a limit of half a CPU.
 func counted(periods, throttled int64, held float64, change ...func(*report.Explain)) *report.Explain {
 	d := &report.Explain{
 		Subject: report.Subject{PID: 12, Name: "api"}, Affinity: report.Affinity{CPUs: 2},
@@ -31,7 +31,7 @@ func counted(periods, throttled int64, held float64, change ...func(*report.Expl
 	return d
 }
 
-// watched is a watch of explanations that come a tenth of a second after each other, of which the first is the beginning.
+// watched is a watch of explanations that come a tenth of a second after each other, starting with the first.
 func watched(ctx context.Context, length time.Duration, answers ...any) (*watching, []string, error) {
 	var said []string
 	w := &watching{length: length, every: 100 * time.Millisecond, silence: time.Second, say: func(text string) { said = append(said, text) }}
@@ -108,7 +108,7 @@ func TestWatching(t *testing.T) {
 	}
 }
 
-// TestWatchingOthers: of a container that does nothing while others use up the limit that it shares, watch says what explain says.
+// TestWatchingOthers: about a container that does nothing while others use up the limit that it shares, watch says what explain says.
 func TestWatchingOthers(t *testing.T) {
 	used := func(seconds float64) func(*report.Explain) {
 		return func(d *report.Explain) { d.Throttling.Own = report.Counters{Dir: "/pod/app", CPU: &seconds} }
@@ -131,7 +131,7 @@ func TestWatchingOthers(t *testing.T) {
 	}
 }
 
-// TestImpossible: what can't be is no answer.
+// TestImpossible: what can't be is not an answer.
 func TestImpossible(t *testing.T) {
 	for name, next := range map[string]*report.Explain{
 		"backwards":           counted(99, 50, 9),

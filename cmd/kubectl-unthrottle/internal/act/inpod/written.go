@@ -20,8 +20,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
-// written is what the pod's spec and status say of a container's GOMAXPROCS, by what lint and forecast know. unmeasured is why nobody
-// has looked at the program.
+// written is what the pod's spec and status say about a container's GOMAXPROCS, by what lint and forecast know. unmeasured is why the
+// program was not looked at.
 func (p *Pod) written(ctx context.Context, at *pod, name string, unmeasured error) (*Done, error) {
 	s, err := p.spec(ctx, at, name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *Pod) written(ctx context.Context, at *pod, name string, unmeasured erro
 		return nil, err
 	}
 	for _, f := range findings {
-		if f.Container == name || f.Container == "" && len(w.Pod.Containers) == 1 { // what is said of a pod may be about another container
+		if f.Container == name || f.Container == "" && len(w.Pod.Containers) == 1 { // what is said about a pod may be about another container
 			d.Findings = append(d.Findings, f.Finding)
 		}
 	}
@@ -134,7 +134,7 @@ func foretell(d *report.Explain, f forecast.Forecast, resized bool) {
 	}
 }
 
-// memory is the container's limit, and what its environment says of the heap.
+// memory is the container's limit, and what its environment says about the heap.
 func memory(at *pod, c *workload.Container) report.Memory {
 	m := report.Memory{State: "unknown"}
 	switch {
@@ -148,7 +148,7 @@ func memory(at *pod, c *workload.Container) report.Memory {
 	return m
 }
 
-// nodeCPUs is how many CPUs a node has; 0: it is not known, as for who may not look at nodes.
+// nodeCPUs is how many CPUs a node has; 0: unknown, as for a user who may not look at nodes.
 func (p *Pod) nodeCPUs(ctx context.Context, name string) int {
 	if name == "" {
 		return 0

@@ -58,7 +58,7 @@ func (c *Cluster) of(k kind, namespace string) dynamic.ResourceInterface {
 	return c.client.Resource(k.GroupVersionResource)
 }
 
-// Apply installs. force takes fields over that somebody else has set.
+// Apply installs. force takes over fields that someone else has set.
 func (c *Cluster) Apply(ctx context.Context, o Options, force bool) error {
 	objects, err := Objects(o)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *Cluster) Apply(ctx context.Context, o Options, force bool) error {
 	return nil
 }
 
-// prepare asks what is there, and refuses where agents could not run. A namespace that others have made stays as it is.
+// prepare asks what is there, and refuses where agents could not run. A namespace that someone else made is left unchanged.
 func (c *Cluster) prepare(ctx context.Context, o Options, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	namespace := objects[0]
 	live, err := c.of(namespaces, "").Get(ctx, o.Namespace, v1.GetOptions{})
@@ -105,7 +105,7 @@ func (c *Cluster) prepare(ctx context.Context, o Options, objects []*unstructure
 		k := kindOf(object)
 		live, err := c.of(k, object.GetNamespace()).Get(ctx, object.GetName(), v1.GetOptions{})
 		if err != nil {
-			continue // applying it tells why, if that is more than that it is not there
+			continue // applying it says why, unless it is just not there
 		}
 		if helm := release(live); helm != "" {
 			return nil, hint.With(fmt.Errorf("%s is part of the Helm release %s", k.called(object.GetName()), helm), "helm upgrade changes it, and helm uninstall takes it out")
@@ -184,7 +184,7 @@ func (c *Cluster) failed(doing string, err error, begun bool) error {
 	return hint.With(fmt.Errorf("%s: %w", doing, err), next...)
 }
 
-// Wait waits until an agent is ready on each node that is to have one.
+// Wait waits until an agent is ready on each node that should have one.
 func (c *Cluster) Wait(ctx context.Context, namespace string, most time.Duration) error {
 	k := daemonSets()
 	limited, cancel := context.WithTimeout(ctx, most)

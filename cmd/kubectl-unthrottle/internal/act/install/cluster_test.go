@@ -64,7 +64,7 @@ func (s site) uninstall(namespace string, wait time.Duration) string {
 	return out.String()
 }
 
-// inventory is every object of the cluster that somebody has put there or a controller keeps, by its path.
+// inventory is every object of the cluster that someone put there or a controller keeps, by its path.
 func (s site) inventory() (all []string) {
 	s.t.Helper()
 	var kinds []string
@@ -234,7 +234,7 @@ func ofOthers(s site) {
 	s.must("", "delete", "namespace", "tools")
 }
 
-// sharing keeps a namespace in which somebody has put something.
+// sharing keeps a namespace in which someone has put something.
 func sharing(s site) {
 	before := s.inventory()
 	s.install(Options{Namespace: "unthrottle"}, false)
@@ -287,7 +287,7 @@ func withOperator(s site) {
 	s.must(text, "delete", "-f", "-")
 }
 
-// mayNot installs as somebody who may do a part of it: the rest is told, and somebody else completes it.
+// mayNot installs as a user who may do a part of it: the rest is reported, and another user completes it.
 func mayNot(s site) {
 	before := s.inventory()
 	kubeconfig := s.someone("half", "namespaces", "serviceaccounts")
@@ -316,7 +316,7 @@ func mayNot(s site) {
 	s.same(before)
 }
 
-// audits is somebody with the ClusterRole for people: it is enough to read all that lint --cluster reads, and for no change.
+// audits is a user with the ClusterRole for people: it is enough to read all that lint --cluster reads, and for no change.
 func audits(s site) {
 	before := s.inventory()
 	s.install(Options{Namespace: "unthrottle"}, false)
@@ -380,7 +380,7 @@ func (s site) someone(name string, kinds ...string) (kubeconfig string) {
 	return kubeconfig
 }
 
-// conflict is what somebody else has set: it is told, and taken over where that is asked for.
+// conflict is what someone else has set: it is reported, and taken over on request.
 func conflict(s site) {
 	before := s.inventory()
 	s.install(Options{Namespace: "unthrottle"}, false)
@@ -403,7 +403,7 @@ func elsewhere(s site) {
 	if out.Len() > 0 {
 		s.t.Errorf("it was begun nonetheless: %s", out)
 	}
-	// Somebody did it by hand.
+	// Someone did it by hand.
 	var b strings.Builder
 	if err := Write(&b, Options{Namespace: "two"}); err != nil {
 		s.t.Fatal(err)

@@ -12,9 +12,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
-// ImageBeside is the image of unthrottle that lies beside that of the agents which are installed in a namespace: the same registry and
-// the same tag. A cluster that has its own registry has both there. "": there are no agents, their image has another name, or who asks may
-// not look.
+// ImageBeside is the image of unthrottle next to that of the agents installed in a namespace: the same registry and the same tag. A
+// cluster that has its own registry has both there. "": there are no agents, their image has another name, or the caller may not look.
 func ImageBeside(ctx context.Context, c rest.Interface, namespace string) string {
 	data, err := cluster.Raw(ctx, c.Get().AbsPath("/apis/apps/v1/namespaces/"+url.PathEscape(namespace)+"/daemonsets").
 		Param("labelSelector", "app.kubernetes.io/name="+name).Param("limit", "1"))
@@ -38,14 +37,14 @@ func ImageBeside(ctx context.Context, c rest.Interface, namespace string) string
 	return beside(list.Items[0].Spec.Template.Spec.Containers[0].Image, "kubectl-unthrottle", "unthrottle")
 }
 
-// AgentsBeside is the image of the agents that lies beside one of unthrottle, or that image if it is the agents' own. "": its name is neither's.
+// AgentsBeside is the image of the agents next to one of unthrottle, or that image if it is the agents' own. "": its name is neither's.
 func AgentsBeside(name string) string {
 	const agents = "kubectl-unthrottle"
 	return cmp.Or(beside(name, "unthrottle", agents), beside(name, agents, agents))
 }
 
-// beside is the image of a command beside one of another: the same registry and the same tag. A digest names one image alone, so there is
-// none beside it.
+// beside is the image of a command next to that of another: the same registry and the same tag. A digest names only one image, so nothing
+// is next to it.
 func beside(given, of, wanted string) string {
 	path, tag, tagged := given, "", false
 	if i := strings.LastIndexByte(given, ':'); i > strings.LastIndexByte(given, '/') {

@@ -1,9 +1,9 @@
 // Package install answers: how do the agents get into a cluster, and out of it without a trace? In go options and an API server;
-// the objects are the files beside it, which deploy/agent refers to, so there is one source of them. It applies them on the
-// server's side, each as it should be and whatever was there, so that another run completes one that broke off. It deletes what it
+// the objects are the files next to it, which deploy/agent refers to, so they have one source. It applies them on the server's
+// side, each as it should be regardless of what was there, so that another run completes one that broke off. It deletes what it
 // finds by its labels and nothing else.
 //
-// It makes no choice about what an agent does: that stands in the files.
+// It makes no choice about what an agent does: that is in the files.
 package install
 
 import (
@@ -32,7 +32,7 @@ type Options struct {
 	Programs  bool   // no agents: rules from what programs export, and the dashboard for these
 }
 
-// Namespace is where the agents are unless they are to be elsewhere.
+// Namespace is where the agents are by default.
 const Namespace = "unthrottle"
 
 // What the objects are found by.
@@ -199,7 +199,7 @@ type kind struct {
 	schema.GroupVersionResource
 	name       string
 	namespaced bool
-	extra      bool // it is there only if somebody installed it
+	extra      bool // it is there only if someone installed it
 }
 
 // kinds are in the order in which they are deleted: what runs comes first.

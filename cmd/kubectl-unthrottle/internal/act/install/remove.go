@@ -158,7 +158,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// others are objects in a namespace that somebody has put there: not what every namespace has, and not what belongs to another
+// others are objects that someone has put into a namespace: not what every namespace has, and not what belongs to another
 // object, which goes with that.
 func (c *Cluster) others(ctx context.Context, namespace string) (names []string, err error) {
 	client, err := discovery.NewDiscoveryClientForConfig(c.config)
@@ -197,7 +197,7 @@ func (c *Cluster) others(ctx context.Context, namespace string) (names []string,
 	return names, nil
 }
 
-// keeps says whether objects of a kind are more than traces of others.
+// keeps says whether objects of a kind are more than traces of other objects.
 func keeps(kind string) bool {
 	return kind != "Event" && kind != "Endpoints" && kind != "EndpointSlice" && kind != "PodMetrics" && kind != "Lease"
 }

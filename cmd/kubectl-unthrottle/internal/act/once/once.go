@@ -1,9 +1,9 @@
 // Package once answers: what does a node without an agent say, if it is looked at once? In go the names of nodes and a namespace; out
 // comes the document of an agent that looked for two seconds, as the log of a Job's pod on that node.
 //
-// The pod is that of the DaemonSet which package install has, less what an agent needs that goes on: it has no token, no probes and no
-// port, so it needs no rights in the cluster. Each Job is deleted once its log was read, or will not be. Where nobody is left to delete
-// it, it ends after two minutes and is removed by Kubernetes after two more. Nothing else is made, a namespace neither.
+// The pod is that of package install's DaemonSet, less what only a long-running agent needs: it has no token, no probes and no port, so
+// it needs no rights in the cluster. Each Job is deleted once its log was read, or won't be. If no one is left to delete it, it ends
+// after two minutes and is removed by Kubernetes after two more. Nothing else is made, not even a namespace.
 package once
 
 import (
@@ -36,13 +36,13 @@ import (
 const (
 	// Lasting is how long a Job may take, its image included.
 	Lasting = 2 * time.Minute
-	// MostLog is how large a document may be, in bytes. A kubelet begins another file where a log has 10 MB, unless it was told
+	// MostLog is how large a document may be, in bytes. A kubelet begins another file when a log has 10 MB, unless configured
 	// otherwise, and gives what is in the last one.
 	MostLog = 8 << 20
 
-	slack    = 10 * time.Second // so that who waits here gives up first, and says so
-	keeping  = 2 * time.Minute  // of a Job that has ended, and that nobody has deleted
-	deleting = 10 * time.Second // for one to be deleted, after an interrupt too
+	slack    = 10 * time.Second // so that the waiting side here gives up first, and says so
+	keeping  = 2 * time.Minute  // of a Job that has ended and was not deleted
+	deleting = 10 * time.Second // for deleting one, after an interrupt too
 	label    = "unthrottle.dev/once"
 	named    = "unthrottle-once"
 )
@@ -85,7 +85,7 @@ func admits(ctx context.Context, client rest.Interface, namespace string) error 
 	case apierrors.IsNotFound(err):
 		return hint.With(fmt.Errorf("there is no namespace %s for the pods that look at the nodes", namespace),
 			"kubectl create namespace "+namespace+" && kubectl label namespace "+namespace+privileged, "--agents NAMESPACE names another")
-	case apierrors.IsForbidden(err): // whoever may not look at it may be allowed to make Jobs there
+	case apierrors.IsForbidden(err): // a user who may not look at it may be allowed to make Jobs there
 		return nil
 	case err != nil:
 		return cluster.Explain("looking for the namespace "+namespace, err)
@@ -268,7 +268,7 @@ func (l *Look) Said() string {
 	return text
 }
 
-// Left is the error of Jobs, or of their pods, that could not be removed; nil: there is none.
+// Left is the error of Jobs, or of their pods, that could not be removed; nil: none.
 func (l *Look) Left() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

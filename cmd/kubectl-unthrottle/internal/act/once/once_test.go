@@ -26,7 +26,7 @@ type object = map[string]any
 type fake struct {
 	labels   object                      // of the namespace; nil: it is not there
 	refuse   func(r *http.Request) int   // with which status; 0: it does not
-	pod      func(looks int) object      // its status; nil: there is none
+	pod      func(looks int) object      // its status; nil: none
 	events   []object                    // of each Job
 	log      string                      // of each pod
 	lost     bool                        // the answer to a Job that is made
@@ -256,7 +256,7 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what was made goes, and nothing is made any more.
+// TestInterrupted: what was made goes, and nothing more is made.
 func TestInterrupted(t *testing.T) {
 	f := &fake{pod: func(int) object { return object{"phase": "Pending"} }, made: make(chan string, 1)}
 	l := f.must(t)

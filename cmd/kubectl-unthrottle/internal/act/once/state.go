@@ -15,7 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
-// A state is what Kubernetes says of a Job's pod.
+// A state is what Kubernetes says about a Job's pod.
 type state struct {
 	Metadata struct{ Name string }
 	Status   struct {
@@ -65,7 +65,7 @@ func refused(reason string) error {
 // errLate is the error of a node that never ran its pod.
 var errLate = hint.With(fmt.Errorf("no pod ran there within %v, as on virtual nodes and those that are not ready", Lasting), "kubectl describe node says whether it is ready")
 
-// errNoPod is the error of a Job of which no pod was made, and no event says why.
+// errNoPod is the error of a Job that got no pod, and no event says why.
 var errNoPod = hint.With(fmt.Errorf("no pod was made of its Job within %v", Lasting), "the events of that namespace say why, as where an admission policy refuses it")
 
 // done waits until the pod of a Job has ended well. pod becomes its name, once there is one.
@@ -118,7 +118,7 @@ func (l *Look) noPod(ctx context.Context, job string) error {
 		if e.Reason != "FailedCreate" || strings.Contains(e.Message, "error looking up service account") || strings.Contains(e.Message, "status unknown for quota") {
 			continue
 		}
-		_, why, found := strings.Cut(e.Message, " is forbidden: ") // before that stands the pod's name
+		_, why, found := strings.Cut(e.Message, " is forbidden: ") // the pod's name is before that
 		if !found {
 			why = e.Message
 		}

@@ -76,7 +76,7 @@ func (a *API) Merge(ctx context.Context, path string, patch object) error {
 	return a.do(ctx, "changing "+name(path), a.Client.Patch(types.MergePatchType).AbsPath(path).Body(body), nil)
 }
 
-// Delete deletes an object, and then what it owns. That it is gone is no error.
+// Delete deletes an object, and then what it owns. That it is already gone is not an error.
 func (a *API) Delete(ctx context.Context, path string) error {
 	body := []byte(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`)
 	err := a.do(ctx, "deleting "+name(path), a.Client.Delete().AbsPath(path).Body(body), nil)
@@ -136,7 +136,7 @@ func (a *API) noPod(ctx context.Context, namespace, job string) error {
 	return NoPod(events.Items)
 }
 
-// Node is what is known of a node. Who may not look at nodes gets its name.
+// Node is what is known about a node. A user who may not look at nodes gets its name.
 func (a *API) Node(ctx context.Context, node string) (n Node, err error) {
 	var o struct {
 		Status struct {

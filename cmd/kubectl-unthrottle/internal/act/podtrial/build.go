@@ -96,12 +96,12 @@ func (k *Kit) job(name, run, part string, deadline time.Duration, annotations, s
 // Grace is how long a server may take to end.
 const Grace = 10
 
-// ServerJob is a Job with a pod of the user's under a setting, and beside his containers one that counts what they use.
+// ServerJob is a Job with a pod of the user's under a setting, and next to its containers one that counts what they use.
 func (k *Kit) ServerJob(t *Template, run string, s lab.Setting, trace bool, deadline time.Duration) (object, error) {
 	spec := clone(t.Spec)
 	for _, key := range []string{
 		"nodeName", "serviceAccount", "serviceAccountName", // an account of the user's namespace is not in the study's
-		"priority", "priorityClassName", "preemptionPolicy", // a trial takes nobody's place
+		"priority", "priorityClassName", "preemptionPolicy", // a trial takes no one's place
 		"readinessGates", "activeDeadlineSeconds", "overhead", "topologySpreadConstraints", "ephemeralContainers",
 		"resources", // of all containers together: what is tried is the limit of one
 	} {
@@ -166,13 +166,13 @@ func rule(spec, only object) {
 	if len(terms) == 0 {
 		terms = []object{{}}
 	}
-	for _, term := range terms { // one of them must hold, so it stands in each
+	for _, term := range terms { // one of them must hold, so it goes into each
 		term["matchFields"] = append(anys(list(term, "matchFields")), any(only))
 	}
 	node["nodeSelectorTerms"] = anys(terms)
 }
 
-// withoutHostPorts lets a trial run beside the user's own pods on a node.
+// withoutHostPorts lets a trial run next to the user's own pods on a node.
 func withoutHostPorts(spec object) {
 	for _, key := range []string{"containers", "initContainers"} {
 		for _, c := range list(spec, key) {
@@ -224,8 +224,8 @@ func same(a, b any) bool {
 	return err == nil && err2 == nil && x.Float() == y.Float()
 }
 
-// guaranteed reports whether a container gets all that it is limited to: a pod of which all do is of a class of its own, and is not to
-// lose it by what is put beside it.
+// guaranteed reports whether a container gets all that it is limited to: a pod whose containers all do is in a class of its own, and
+// must not lose it by what is put next to it.
 func guaranteed(c object) bool {
 	limits, requests := at(c, "resources", "limits"), at(c, "resources", "requests")
 	return same(limits["cpu"], requests["cpu"]) && same(limits["memory"], requests["memory"])
@@ -258,8 +258,8 @@ func (k *Kit) meter(spec, server object) object {
 	return c
 }
 
-// meterContext makes the meter what the server is, as the kernel lets it look at nobody else: the same user, and no fewer
-// capabilities. Where the manifest does not name the user it begins as root, if it may, and becomes whoever the server is.
+// meterContext makes the meter what the server is, because the kernel lets it look at no one else: the same user, and no
+// fewer capabilities. If the manifest does not name the user it begins as root, if it may, and becomes the server's user.
 func meterContext(pod, server object) object {
 	m := clone(server)
 	if m == nil {
@@ -302,7 +302,7 @@ func (k *Kit) container(name string, args []any, cpu, memory, mostCPU, mostMemor
 	return c
 }
 
-// plain is what a pod of ours is that only sends and receives: nobody, with nothing.
+// plain is what a pod of ours is that only sends and receives: the user nobody, with no privileges.
 func (k *Kit) plain(spec object) object {
 	spec["restartPolicy"] = "Never"
 	if spec["automountServiceAccountToken"] == nil {
@@ -377,7 +377,7 @@ func (k *Kit) Space(lease time.Duration) (space, owner object, rest []object) {
 	return space, owner, []object{account, role, binding, cleaner}
 }
 
-// Copy is an object of another namespace for the study's: what it holds, and nothing of who it was.
+// Copy is an object of another namespace for the study's: what it holds, without its identity.
 func (k *Kit) Copy(o object) object {
 	c := object{"apiVersion": o["apiVersion"], "kind": o["kind"], "metadata": k.meta(text(o, "metadata", "name"), "", "")}
 	for _, key := range []string{"data", "binaryData", "type", "immutable", "spec"} {

@@ -180,7 +180,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestMeterContext: the meter is what the server is, and begins as root only where nobody says who that is.
+// TestMeterContext: the meter is what the server is, and begins as root only where nothing says who that is.
 func TestMeterContext(t *testing.T) {
 	for name, test := range map[string]struct{ pod, server, want string }{
 		"nothing said":        {"{}", "{}", "{readOnlyRootFilesystem: true, runAsGroup: 0, runAsUser: 0}"},

@@ -125,7 +125,7 @@ func (b *bench) manifests(t *testing.T) {
 	}
 }
 
-// quota: that of the user's namespace is kept to in the study's, and what does not fit is told.
+// quota: that of the user's namespace is kept to in the study's, and what does not fit is reported.
 func (b *bench) quota(t *testing.T) {
 	b.t = t
 	s, space := b.open("quota", Lease)
@@ -155,8 +155,8 @@ spec:
     securityContext: {runAsUser: 1000, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
 `
 
-// levels: trials are held to what the user's namespace lets pods do. What is against that is told, and a pod that conforms has all that a trial
-// puts beside it.
+// levels: trials are held to what the user's namespace lets pods do. Violations are reported, and a pod that conforms has all that a trial
+// puts next to it.
 func (b *bench) levels(t *testing.T) {
 	b.t = t
 	labels := []string{"enforce=restricted", "enforce-version=latest", "warn=restricted", "audit=baseline"}
@@ -195,7 +195,7 @@ func (b *bench) levels(t *testing.T) {
 	}
 }
 
-// unscheduled: what the scheduler says is told.
+// unscheduled: what the scheduler says is reported.
 func (b *bench) unscheduled(t *testing.T) {
 	b.t = t
 	s, space := b.open("nodes", Lease)
@@ -209,8 +209,8 @@ func (b *bench) unscheduled(t *testing.T) {
 	}
 }
 
-// killed: of a study that nobody conducts any more nothing is left after its deadline: what it owns goes with its owner, and the
-// namespace by what runs in it, with the rights that it has.
+// killed: nothing is left of an abandoned study after its deadline: what it owns goes with its owner, and the namespace is
+// removed by what runs in it, with the rights that it has.
 func (b *bench) killed(t *testing.T) {
 	b.t = t
 	s, space := b.open("killed", 5*time.Second)
@@ -259,7 +259,7 @@ func (b *bench) gone(namespace string) {
 	})
 }
 
-// given: in a namespace that was there before, all that was made goes by itself as well.
+// given: in a namespace that was there before, all that was made goes on its own as well.
 func (b *bench) given(t *testing.T) {
 	b.t = t
 	b.must("", "create", "namespace", "trials")

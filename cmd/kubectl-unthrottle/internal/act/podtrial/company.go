@@ -11,8 +11,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// This file has several pods of the server on one node at the same time. What one of them uses, and what sends it its load, is no neighbour of
-// the others: it is their company. How much that was is only known when all loads are over.
+// This file has several pods of the server on one node at the same time. What one of them uses, and what sends it its load, is not a
+// neighbour of the others but their company. How much that was is only known when all loads are over.
 
 // A company is who runs on a node for one study.
 type company struct {
@@ -30,7 +30,7 @@ type sending struct {
 	finished sync.Once
 }
 
-// Besides are so many servers, this one among them, whose pods may run on its node at the same time.
+// Besides returns n servers, this one among them, whose pods may run on its node at the same time.
 func (s *Server) Besides(n int) []*Server {
 	if s.company == nil {
 		s.company = &company{}
@@ -44,7 +44,7 @@ func (s *Server) Besides(n int) []*Server {
 	return all
 }
 
-// noRoom is how long a pod may wait for room beside another one. Where there is some, it is there at once: what ran before has gone.
+// noRoom is how long a pod may wait for room next to another one. If there is room, it is there at once: what ran before has gone.
 const noRoom = 10 * time.Second
 
 // send notes that a load is about to be sent.
@@ -58,7 +58,7 @@ func (c *company) send(to *Session) *sending {
 	return s
 }
 
-// end tells the others that a load is over.
+// end lets the others know that a load is over.
 func (s *sending) end() { s.finished.Do(func() { close(s.over) }) }
 
 // leave forgets a session that ends.
@@ -74,8 +74,8 @@ func (c *company) leave(x *Session) {
 // mostApart is the share of a window that may be without a load on the others: below it they did not run at the same time.
 const mostApart = 0.2
 
-// used waits until the others' loads are over, and says what they used between two times. It is too little to be compared with them where
-// they were hardly loaded then.
+// used waits until the others' loads are over, and says what they used between two times. If they were hardly loaded then, that is too
+// little to compare with.
 func (c *company) used(ctx context.Context, own *sending, from, to time.Time) (used time.Duration, err error) {
 	if c == nil {
 		own.end()
@@ -92,7 +92,7 @@ func (c *company) used(ctx context.Context, own *sending, from, to time.Time) (u
 			return 0, ctx.Err()
 		}
 		if o.until.IsZero() {
-			continue // whoever sent it tells why
+			continue // its sender says why
 		}
 		both := min(to.Sub(from), to.Sub(o.from), o.until.Sub(from), o.until.Sub(o.from))
 		used += time.Duration(o.cpus * float64(max(0, both)))
@@ -104,7 +104,7 @@ func (c *company) used(ctx context.Context, own *sending, from, to time.Time) (u
 	return used, err
 }
 
-// Bound says what keeps another pod from running beside it.
+// Bound says what keeps another pod from running next to it.
 func (x *Session) Bound() string { return x.Template.bound() }
 
 func (t *Template) bound() string {

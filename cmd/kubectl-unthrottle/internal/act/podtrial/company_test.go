@@ -13,7 +13,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 )
 
-// TestCompany: what others of the study use meanwhile is known once their loads are over; one that was loaded at another time is no match.
+// TestCompany: what other servers of the study use meanwhile is known once their loads are over; one that was loaded at another time
+// doesn't match.
 func TestCompany(t *testing.T) {
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(seconds float64) time.Time { return begin.Add(time.Duration(seconds * float64(time.Second))) }
@@ -48,7 +49,7 @@ func TestCompany(t *testing.T) {
 			}
 		})
 	}
-	// Who is interrupted does not wait, and nobody waits for him.
+	// An interrupted session does not wait, and no other waits for it.
 	c := &company{}
 	x, y := &Session{}, &Session{}
 	own, other := c.send(x), c.send(y)
@@ -62,7 +63,7 @@ func TestCompany(t *testing.T) {
 	}
 }
 
-// TestBound: what two pods on a node would share is told.
+// TestBound: what two pods on a node would share is reported.
 func TestBound(t *testing.T) {
 	const pod = `{kind: Pod, metadata: {name: p}, spec: {SPEC containers: [{name: server, image: i, volumeMounts: [{name: d, mountPath: /d, readOnly: READ}]}]}}`
 	for spec, want := range map[string][2]string{ // where it only reads, and where it may write

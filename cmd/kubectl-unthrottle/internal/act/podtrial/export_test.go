@@ -62,7 +62,7 @@ func (f *fake) LoseNode(n int) {
 	}
 }
 
-// StandStill has the meter stand still in the nth load and those after it, in so many.
+// StandStill has the meter stand still in n loads, beginning with the given one.
 func (f *fake) StandStill(from, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -50,8 +50,8 @@ type fake struct {
 	still    func(load int) bool // the meter stands still in the nth load, from 1
 	loads    int
 
-	seesHost bool    // the meter tells the node's CPU time, and how long threads waited
-	others   float64 // CPUs that are used there beside all pods
+	seesHost bool    // the meter reports the node's CPU time, and how long threads waited
+	others   float64 // CPUs that are used there besides all pods
 	sidecar  float64 // and by another container of each pod of a server, whose group the meter may not see
 	abreast  int     // servers that ran at the same time
 	apart    bool    // what is loaded at the same time is loaded one after the other
@@ -275,7 +275,7 @@ func (f *fake) shoot(p *fakePod) {
 	})
 }
 
-// beside are the loads of other servers that run.
+// beside are the running loads of other servers.
 func (f *fake) beside(server *fakePod) (all []*fakePod) {
 	for _, other := range f.pods {
 		if other.part == "server" && other != server {

@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/cluster"
 )
 
-// TestLogBound: a log has no more than was asked for, whatever the server sends.
+// TestLogBound: a log has no more than was asked for, regardless of what the server sends.
 func TestLogBound(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		line, most := strings.Repeat("x", 1<<20), 64

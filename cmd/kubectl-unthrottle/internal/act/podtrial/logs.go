@@ -18,7 +18,7 @@ type Logs struct {
 // NewLogs keeps them in a file.
 func NewLogs(to io.Writer) *Logs { return &Logs{to: to} }
 
-// What is kept of a log: its last lines, and of these so many bytes.
+// What is kept of a log: its last lines, and the last bytes of these.
 const (
 	lastLines = 200
 	mostKept  = 1 << 20

@@ -141,7 +141,7 @@ func (x *client) end(t *testing.T) (code int) {
 	return x.ProcessState.ExitCode()
 }
 
-// quick is a tune of two settings in a few short runs. Beside other tests many don't count, and are made again: it takes minutes.
+// quick is a tune of two settings in a few short runs. Alongside other tests many don't count, and are made again: it takes minutes.
 func quick(args ...string) []string {
 	return append([]string{
 		"--image", image, "--image-pull-policy", "Never", "--procs", "1", "--gogc", "none", "--conns", "4", "--warmup", "300ms", "--for", "1s",
@@ -178,7 +178,7 @@ func judged(t *testing.T, doc report.Tune) {
 		busiest = max(busiest, r.Metrics["cpu-ns/req"]*r.Metrics["req/s"]/1e9)
 		alone = alone || len(r.Marks) == 0
 	}
-	if throttled == 0 && (alone || busiest > 0.9*doc.LimitCPUs) { // beside others it may not get what its limit allows
+	if throttled == 0 && (alone || busiest > 0.9*doc.LimitCPUs) { // next to others it may not get what its limit allows
 		t.Errorf("a closed loop that used %.2f CPUs was throttled in no period", busiest)
 	}
 	if !seen[1] || !seen[2] {
@@ -284,7 +284,7 @@ spec:
         resources: {limits: {cpu: 500m, memory: 24Mi}, requests: {cpu: 50m, memory: 24Mi}}
 `
 
-// fallen: where only the current setting dies of its limit, the tune goes on without it, and its kubelet's word for that is told in one line.
+// fallen: where only the current setting dies of its limit, the tune goes on without it, and one line has the kubelet's word for that.
 func (c nodes) fallen(t *testing.T) {
 	if !troubled(t) {
 		return
@@ -399,7 +399,7 @@ func troubled(t *testing.T) bool {
 	return false
 }
 
-// absent: pods that can't start are told by the name of their image, or by what no node has. Most of that waits.
+// absent: pods that can't start are reported by the name of their image, or by what no node has. Most of that waits.
 func (c nodes) absent(t *testing.T) {
 	if !troubled(t) {
 		return
@@ -421,7 +421,7 @@ func (c nodes) absent(t *testing.T) {
 	}
 }
 
-// trouble: what the cluster does to a study is told, by the name of the pod or node; and it goes on where that is mended.
+// trouble: what the cluster does to a study is reported, by the name of the pod or node; and it goes on once that is fixed.
 func (c nodes) trouble(t *testing.T) {
 	if !troubled(t) {
 		return
@@ -459,7 +459,7 @@ func (c nodes) trouble(t *testing.T) {
 	})
 }
 
-// lost: a kubelet that stands still is told, and when it runs again the study goes on to a verdict.
+// lost: a kubelet that stands still is reported, and when it runs again the study goes on to a verdict.
 func (c nodes) lost(t *testing.T, node *clustertest.Node) {
 	x := c.start(t, "", quick("deployment/apart", "--node", node.Name, "--for", "3s")...)
 	c.begun(t, x, node.Name, `"block":1,`)

@@ -1,10 +1,10 @@
-// Package podtrial answers: what does one run of one setting give, in pods? In goes a setting of a study and the pod of a workload;
-// a Job runs that pod under the setting, with a container beside it that counts what it uses, and other Jobs on the same node send it
+// Package podtrial answers: what does one run of one setting give, in pods? In goes a setting of a study and the pod of a workload; a
+// Job runs that pod under the setting, with a container next to it that counts what it uses, and other Jobs on the same node send it
 // loads. Out comes the same as of a run on a host.
 //
 // What it makes is in a namespace of the study's own, or in one that is named, and belongs to one Job that runs nothing: Kubernetes
-// ends that at a deadline, which is put off as long as somebody conducts the study, and takes away all that it owns. It schedules
-// nothing itself, and of the user's own objects it changes none.
+// ends that at a deadline, which is put off while the study is conducted, and removes all that it owns. It schedules nothing
+// itself, and changes none of the user's own objects.
 //
 // How a container is seen, and what that takes, is in package sidecar; the manifests are pure functions of a Kit and a Template.
 package podtrial
@@ -50,7 +50,7 @@ type Server struct {
 	Patience time.Duration // until a node takes a pod; 0: a minute
 
 	tag     string   // begins the names of its runs, where it is not the only one
-	company *company // nil: nobody else runs on its node
+	company *company // nil: no other runs on its node
 	runs    int
 	told    sync.Once
 }
@@ -70,13 +70,13 @@ func (s *Server) like(tag string) *Server {
 	}
 }
 
-// How long things may take that take a moment where all is well. They are there so that a wait ends, and is told of.
+// How long things may take that take a moment when all is well. They are there so that a wait ends, and is reported.
 const (
 	usualPoll   = 300 * time.Millisecond
 	scheduling  = time.Minute // or Patience
 	lateAfter   = 5 * time.Second
 	beside      = 3 * time.Minute // of a load, to start and to be seen
-	mostRun     = time.Hour       // a server that nobody ends
+	mostRun     = time.Hour       // a server that is not ended
 	ending      = (Grace + 30) * time.Second
 	mostLogLine = 1 << 20
 )
@@ -127,7 +127,7 @@ func (s *Server) open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 	return x, nil
 }
 
-// create makes a Job. Once it is asked for, ctx does not end that: it would not be known whether there is one, and nobody would delete it.
+// create makes a Job. Once it is requested, ctx does not end that: it would not be known whether the Job exists, and it would not be deleted.
 func (x *Session) create(ctx context.Context, job object) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (x *Session) await(ctx context.Context, job string, done func(p *Pod, since
 	}
 }
 
-// podOf is the pod of a Job; nil: there is none yet.
+// podOf is the pod of a Job; nil: none yet.
 func (x *Session) podOf(ctx context.Context, job string) (*Pod, error) {
 	var pods struct{ Items []Pod }
 	if err := x.API.List(ctx, "/api/v1/namespaces/"+x.Kit.Namespace+"/pods", "batch.kubernetes.io/job-name="+job, &pods); err != nil {
@@ -213,7 +213,7 @@ func (x *Session) podOf(ctx context.Context, job string) (*Pod, error) {
 	return &pods.Items[0], nil
 }
 
-// NoGo is not known of a container.
+// NoGo is not known about a container.
 func (x *Session) NoGo() bool { return false }
 
 // url is where the server is, as its node sees it.
@@ -318,7 +318,7 @@ func (x *Session) generate(ctx context.Context, shot trial.Shot) (g loadtest.Sum
 		if err != nil {
 			return g, err
 		}
-		// Its end may have been the server's: then no more is to be had of it.
+		// Its end may have been the server's: then nothing more comes from it.
 		if over, err := x.over(ctx); over || err != nil {
 			return g, err
 		}
@@ -340,7 +340,7 @@ func (x *Session) generate(ctx context.Context, shot trial.Shot) (g loadtest.Sum
 	}
 }
 
-// over reports whether the server's pod has ended by its own doing; Close says how. That somebody took it away is an error.
+// over reports whether the server's pod has ended on its own; Close says how. That someone removed it is an error.
 func (x *Session) over(ctx context.Context) (bool, error) {
 	p, err := x.podOf(ctx, x.job)
 	if err != nil {
@@ -438,7 +438,7 @@ func (x *Session) procs(ctx context.Context) (procs int) {
 	return procs
 }
 
-// collections are those of the server's garbage collector between two times, from its log, each line of which has its time.
+// collections are those of the server's garbage collector between two times, from its log, where each line has its time.
 func (x *Session) collections(ctx context.Context, begin, end time.Time) (sum goself.GCSummary, err error) {
 	log, err := x.API.Log(ctx, x.Kit.Namespace, x.pod.Metadata.Name, x.Template.Container, begin.Add(-time.Second), true)
 	if err != nil {
@@ -471,10 +471,10 @@ func collectionsOf(log []byte, begin, end time.Time) (sum goself.GCSummary, err 
 	return cycles.Since(0), s.Err()
 }
 
-// Close ends the pod, and returns what is known of the whole run.
+// Close ends the pod, and returns what is known about the whole run.
 func (x *Session) Close() lab.Run {
 	if x.dead == nil {
-		x.over(x.ctx) // that the pod was taken away after its last window is of no account
+		x.over(x.ctx) // that the pod was removed after its last window does not matter
 	}
 	run := lab.Run{
 		Start: x.begin.UTC().Round(time.Millisecond), GOMAXPROCS: x.setting.Procs, LimitKind: LimitKind, Metrics: map[string]float64{}, Marks: x.node.Marks, Others: x.node.Others, Stolen: x.node.Stolen,
@@ -537,7 +537,7 @@ func (n Node) Differs(from Node) string {
 	return fmt.Sprintf("node %s has %s", n.Name, strings.Join(parts, ", "))
 }
 
-// Look runs the server once as it is, so that its image is there, and tells which node took it. All later runs are on that node.
+// Look runs the server once unchanged, so that its image is there, and returns the node that took it. All later runs are on that node.
 func (s *Server) Look(ctx context.Context, cpus float64) (n Node, err error) {
 	x, err := s.open(ctx, lab.Setting{CPUs: cpus}, false)
 	if err != nil {
@@ -555,8 +555,8 @@ func (s *Server) Look(ctx context.Context, cpus float64) (n Node, err error) {
 	return n, nil
 }
 
-// askMeter asks the meter for what the API server does not tell of a node: what CPUs it has, and, where nodes may not be looked at, how
-// many.
+// askMeter asks the meter for what the API server does not say about a node: what CPUs it has, and, where nodes may not be looked at,
+// how many.
 func (x *Session) askMeter(ctx context.Context, n *Node) error {
 	log, err := x.API.Log(ctx, x.Kit.Namespace, x.pod.Metadata.Name, meterName, time.Time{}, false)
 	if err != nil {

@@ -62,7 +62,7 @@ func node(kernel, cpus string) object {
 	return object{"status": object{"capacity": object{"cpu": cpus, "memory": "16Gi"}, "nodeInfo": object{"kernelVersion": kernel, "kubeletVersion": "v1.36.3", "architecture": "amd64"}}}
 }
 
-// tuned executes a study on a node of a fake, with so many sides; nil: settings take turns.
+// tuned executes a study on a node of a fake, with the given sides; nil: settings take turns.
 func tuned(t *testing.T, f *fake, s *Server, sides []tune.Server) *tune.Study {
 	t.Helper()
 	study := &tune.Study{
@@ -194,7 +194,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestRefused: what may not be done is told, with what to do instead, and nothing is left.
+// TestRefused: what may not be done is reported, with what to do instead, and nothing is left.
 func TestRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		verb, path, err, hint string
@@ -211,7 +211,7 @@ func TestRefused(t *testing.T) {
 			f.team()
 			before := len(f.objects)
 			f.refuse = func(method, path string, _ object) (int, string) {
-				// Who may not make a namespace may not delete one either.
+				// A user who may not make a namespace may not delete one either.
 				if method == test.verb && path == test.path || name == "namespaces" && method == http.MethodDelete {
 					return 403, `x "y" is forbidden: user may not`
 				}
@@ -341,7 +341,7 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// TestInterrupted: who is interrupted in a load leaves no pods.
+// TestInterrupted: a session that is interrupted in a load leaves no pods.
 func TestInterrupted(t *testing.T) {
 	f := newFake(t)
 	f.team()
@@ -421,7 +421,7 @@ func TestLateLog(t *testing.T) {
 	}
 }
 
-// TestCreated: a Job that is being made when the command is stopped is taken away again.
+// TestCreated: a Job that is being made when the command is stopped is removed again.
 func TestCreated(t *testing.T) {
 	f := newFake(t)
 	f.team()
@@ -434,7 +434,7 @@ func TestCreated(t *testing.T) {
 	f.refuse = func(method, path string, _ object) (int, string) {
 		if method == http.MethodPost && strings.HasSuffix(path, "/jobs") {
 			cancel()
-			time.Sleep(50 * time.Millisecond) // whoever does not wait for the answer is gone by then
+			time.Sleep(50 * time.Millisecond) // a caller that does not wait for the answer is gone by then
 		}
 		return 0, ""
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// Manifests are all objects of one run of a setting, in the order in which they are made, for who wants to see them first. The
-// server's address is not known before it runs.
+// Manifests are all objects of one run of a setting, in the order in which they are made, for users who want to see them
+// first. The server's address is not known before it runs.
 func (s *Server) Manifests(setting lab.Setting, shot trial.Shot, lease time.Duration) ([]map[string]any, error) {
 	space, owner, rest := s.Kit.Space(lease)
 	var all []object

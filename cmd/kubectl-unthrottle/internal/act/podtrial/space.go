@@ -29,7 +29,7 @@ type Space struct {
 	err error // of putting off the deadline, the last time
 }
 
-// Lease is how long what was made outlives who made it: its end is put off again and again.
+// Lease is how long what was made outlives its maker: its end is put off repeatedly.
 const (
 	Lease = 10 * time.Minute
 	renew = time.Minute
@@ -103,8 +103,8 @@ func (t *Template) refuseClaims() error {
 	return nil
 }
 
-// rules are the ranges and quotas that trials are held to: those of the user's namespace, or of the one that they are in. Who may not
-// see them is held to them by the API server alone, in his own namespace.
+// rules are the ranges and quotas that trials are held to: those of the user's namespace, or of the one that they are in. A user who
+// may not see them is held to them only by the API server, in their own namespace.
 func (s *Space) rules(ctx context.Context, t *Template) (rules []object, err error) {
 	from := s.kit.Namespace
 	if s.kit.Owned {
@@ -130,7 +130,7 @@ func (s *Space) rules(ctx context.Context, t *Template) (rules []object, err err
 	return rules, nil
 }
 
-// first makes the object whose end is the end of all. Where that is refused there is nothing to take away.
+// first makes the object whose end is the end of all. If that is refused there is nothing to remove.
 func (s *Space) first(ctx context.Context, o object, out any) error {
 	err := s.api.Create(ctx, o, out)
 	s.made = s.made || !refused(err)
@@ -140,7 +140,7 @@ func (s *Space) first(ctx context.Context, o object, out any) error {
 // security begins the labels by which Pod Security says what pods of a namespace may be.
 const security = "pod-security.kubernetes.io/"
 
-// levels has a namespace of the study's own be as strict with pods as the workload's. Who may not look at that is told.
+// levels makes a namespace of the study's own as strict with pods as the workload's. If the user may not look at that one, it says so.
 func (s *Space) levels(ctx context.Context, t *Template) error {
 	if !s.kit.Owned || t.Namespace == "" {
 		return nil
@@ -217,7 +217,7 @@ func (s *Space) Err() error {
 	return s.err
 }
 
-// Close takes away all that was made.
+// Close removes all that was made.
 func (s *Space) Close(ctx context.Context) error {
 	const patience = 30 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -45,7 +45,7 @@ type Status struct {
 	State                    corev1.ContainerState
 }
 
-// A Trouble is what is no fault of the program's, nor of a setting: going on with the next run would come to the same, or make a
+// A Trouble is neither the program's fault nor a setting's: going on with the next run would come to the same, or make a
 // setting look bad for what the cluster did.
 type Trouble struct {
 	Why   string
@@ -131,7 +131,7 @@ func (p *Pod) Waiting() string {
 	return "its containers are being made"
 }
 
-// hopeless are states of waiting that don't pass by themselves, or not in a time that anybody waits for.
+// hopeless are states of waiting that don't pass on their own, or not in a time that anyone waits for.
 var hopeless = map[string]string{
 	"ErrImagePull":               "is the name right, and may the node pull it? imagePullSecrets of the pod are taken along, those of its service account are not",
 	"ImagePullBackOff":           "is the name right, and may the node pull it? imagePullSecrets of the pod are taken along, those of its service account are not",
@@ -223,7 +223,7 @@ func (p *Pod) Judge() error {
 	return nil
 }
 
-// taken is why a pod was taken away by others.
+// taken is why something else removed a pod.
 func (p *Pod) taken() error {
 	if c := p.condition("DisruptionTarget", "True"); c != nil {
 		switch c.Reason {
@@ -258,8 +258,8 @@ func (p *Pod) taken() error {
 	return nil
 }
 
-// silent reports whether the pod's node does not report any more. The node's controller then takes Ready from its pods and leaves
-// ContainersReady as it was; a kubelet always sets both alike, as trials have no readiness gates.
+// silent reports whether the pod's node no longer reports. The node's controller then takes Ready from its pods and leaves
+// ContainersReady unchanged; a kubelet always sets both alike, as trials have no readiness gates.
 func (p *Pod) silent() bool {
 	return p.condition("Ready", "Unknown") != nil || p.condition("Ready", "False") != nil && p.condition("ContainersReady", "True") != nil
 }

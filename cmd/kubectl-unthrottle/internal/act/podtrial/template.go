@@ -99,7 +99,7 @@ func (t *Template) choose(container string) error {
 	return nil
 }
 
-// withoutToken takes away what the API server has put into a pod that runs: the volume with the service account's token.
+// withoutToken removes what the API server has put into a running pod: the volume with the service account's token.
 func (t *Template) withoutToken() {
 	const prefix = "kube-api-access-"
 	drop := func(from object, key, name string) {
@@ -136,7 +136,7 @@ func (t *Template) limit(of string) float64 {
 	return q.Float()
 }
 
-// Env is what the manifest says of a variable: its value, and whether that is known. What comes from elsewhere has none.
+// Env is what the manifest says about a variable: its value, and whether that is known. What comes from elsewhere has none.
 func (t *Template) Env(name string) (value string, set, known bool) {
 	e := named(list(t.container(), "env"), name)
 	if e == nil {
@@ -197,7 +197,7 @@ func (t *Template) Needs() (needs []Needed) {
 	return needs
 }
 
-// at is the object at a path; nil: there is none.
+// at is the object at a path; nil: none.
 func at(o object, path ...string) object {
 	for _, key := range path {
 		next, ok := o[key].(object)

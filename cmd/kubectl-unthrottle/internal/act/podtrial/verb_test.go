@@ -73,7 +73,7 @@ func written(t *testing.T) (doc report.Tune) {
 	return doc
 }
 
-// TestNodes: at three nodes the runs are those of one, each block at one node, and what differs between them is told.
+// TestNodes: at three nodes the runs are those of one, each block at one node, and what differs between them is reported.
 func TestNodes(t *testing.T) {
 	f, url := podtrial.NewFake(t)
 	unthrottle := command(t, url)
@@ -105,7 +105,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestResume: a node is lost in the middle, which is told; the rest is done later, and comes to the same as without.
+// TestResume: a node is lost in the middle, which is reported; the rest is done later, and comes to the same as without.
 func TestResume(t *testing.T) {
 	f, url := podtrial.NewFake(t)
 	unthrottle := command(t, url)
@@ -134,8 +134,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestStandsStill: a meter that stands still costs a run, and not the tune. One that does so again and again ends it, and that is the first
-// line of what there is to read; no budget is said to be used up.
+// TestStandsStill: a meter that stands still costs a run, and not the tune. One that does so repeatedly ends it, and that is the first line
+// of the output; it doesn't say that a budget is used up.
 func TestStandsStill(t *testing.T) {
 	args := []string{"tune", "deployment/api", "--cpus", "1", "--seed", "3", "--for", "2s", "--budget", "10m"}
 	_, url := podtrial.NewFake(t)

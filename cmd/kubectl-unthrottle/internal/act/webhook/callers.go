@@ -14,8 +14,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/hint"
 )
 
-// Callers are who may send reviews: those with a certificate of an authority. An API server shows one where its administrator has
-// told it to, in its AdmissionConfiguration.
+// Callers are who may send reviews: those with a certificate of an authority. An API server shows one if its administrator has
+// configured it to, in its AdmissionConfiguration.
 type Callers struct {
 	File  string   // with the authority's certificate, as PEM; it is read again while the server runs
 	Names []string // common names that may call; none: all that the authority has signed
@@ -48,7 +48,7 @@ func (c *Callers) load() error {
 	return nil
 }
 
-// current is the authority of the moment. What can't be read now, while it is being written, leaves it as it is.
+// current is the authority of the moment. What can't be read now, while it is being written, leaves it unchanged.
 func (c *Callers) current() *x509.CertPool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

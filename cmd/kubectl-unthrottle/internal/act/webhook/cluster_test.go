@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 
 const limit = 8 * time.Minute // so that a hang ends; it judges no speed
 
-// The configuration gives a webhook two seconds. What lies above that is the machine's.
+// The configuration gives a webhook two seconds. Anything above that is the machine's fault.
 const (
 	timeout = 2 * time.Second
 	slack   = 20 * time.Second
@@ -307,7 +307,7 @@ type load struct {
 	took       []time.Duration
 }
 
-// run creates pods at a rate, without keeping them. A pod is due at its time, whatever became of those before.
+// run creates pods at a rate, without keeping them. A pod is due at its time, regardless of what became of those before.
 func (b *bench) run(rate int, during time.Duration) *load {
 	l := &load{sent: int(float64(rate) * during.Seconds())}
 	var mu sync.Mutex
@@ -333,7 +333,7 @@ func (b *bench) run(rate int, during time.Duration) *load {
 	return l
 }
 
-// judge holds a load to what must never happen, and tells the rest.
+// judge holds a load to what must never happen, and logs the rest.
 func (l *load) judge(t *testing.T, what string) {
 	t.Helper()
 	at := func(share float64) time.Duration {
@@ -358,7 +358,7 @@ func TestCluster(t *testing.T) {
 	t.Run("trouble", func(t *testing.T) { b.trouble(t) })
 }
 
-// nobody is before the first replica serves: the Service has no endpoint.
+// nobody is the time before the first replica serves: the Service has no endpoint.
 func (b *bench) nobody(t *testing.T) {
 	clustertest.WaitFor(t, limit, func() error {
 		if got := b.must("get", "deployment", "unthrottle-webhook", "-n", "unthrottle", "-o", "jsonpath={.status.replicas}"); got != "2" {
@@ -412,7 +412,7 @@ func (b *bench) warns(t *testing.T) {
 	b.checked("shop", 0, "The webhook works", `container "unthrottle-webhook-probe": GOMEMLIMIT is 64 bytes for a memory limit of 64Mi (K001)`)
 	b.checked("unthrottle", 1, "leaves the namespace unthrottle alone", "-n NAME")
 	b.checked("nosuch", 1, `namespaces "nosuch" not found`)
-	// It goes when it is told to, and says so in its exit code.
+	// It exits when asked to, and says so in its exit code.
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func (b *bench) may(t *testing.T) {
 	}
 }
 
-// alone changes the webhook's configuration as its own account, and as somebody else.
+// alone changes the webhook's configuration as its own account, and as another user.
 func (b *bench) alone(t *testing.T) {
 	const bundle = `[{"op":"add","path":"/webhooks/1/clientConfig/caBundle","value":"%s"}]`
 	before := b.must("get", "mutatingwebhookconfiguration", "unthrottle-webhook", "-o", "jsonpath={.webhooks[1].clientConfig.caBundle}")

@@ -9,13 +9,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// An exemption is what somebody wants to be left alone in a pod.
+// An exemption is what a user wants left alone in a pod.
 type exemption struct {
 	all   bool
 	rules []string
 }
 
-// exempted reads what a pod says of itself, and the options.
+// exempted reads what a pod says about itself, and the options.
 func (h *Handler) exempted(namespace string, p *pod) (e exemption) {
 	if slices.Contains(h.o.ExemptNamespaces, namespace) {
 		return exemption{all: true}
@@ -30,7 +30,7 @@ func (h *Handler) exempted(namespace string, p *pod) (e exemption) {
 	return e
 }
 
-// readExemption reads a value. Who writes the key wants to be left alone: a value that names no rule is for all.
+// readExemption reads a value. Anyone who writes the key wants to be left alone: a value that names no rule is for all.
 func readExemption(text string) (e exemption) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,;._:\t\r\n", r) })
 	for _, word := range words {

@@ -21,7 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// TestDeclared: who only says that a review is large, or sends most of one and waits, takes nothing from small ones.
+// TestDeclared: a caller that only says that a review is large, or sends most of one and waits, takes nothing from small ones.
 func TestDeclared(t *testing.T) {
 	server := httptest.NewServer(New(Options{Mode: Fix}))
 	defer server.Close()
@@ -107,7 +107,7 @@ func manyContainers(n int) []byte {
 	return []byte(b.String())
 }
 
-// repeated is a pod with one variable n times, all of which have to go.
+// repeated is a pod with one variable n times, all of which must go.
 func repeated(n int) []byte {
 	entry := `{"name":"GOMAXPROCS","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu"}}}`
 	return []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"x","env":[` +
@@ -135,7 +135,7 @@ func TestLinear(t *testing.T) {
 			t.Errorf("%s: twice the pod costs %.1f times the memory: %.0f and %.0f bytes", name, ratio, once, twice)
 		}
 	}
-	// Nobody counts the lines and letters of a live object.
+	// The lines and letters of a live object are not counted.
 	_, w, err := readPod(t.Context(), manyContainers(3))
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// TestLate is a review that nobody waits for any longer, at each of its steps.
+// TestLate is a review that is no longer waited for, at each of its steps.
 func TestLate(t *testing.T) {
 	h := New(Options{Mode: Fix})
 	late, cancel := context.WithCancel(t.Context())

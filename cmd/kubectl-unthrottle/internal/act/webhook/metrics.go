@@ -94,7 +94,7 @@ func (p page) family(name, kind, help string) {
 	fmt.Fprintf(p.w, "# HELP unthrottle_webhook_%s %s\n# TYPE unthrottle_webhook_%s %s\n", name, help, name, kind)
 }
 
-// sample writes a value; labels are as they are in the text.
+// sample writes a value; labels are as written in the text.
 func (p page) sample(name, labels string, value float64) {
 	if labels != "" {
 		labels = "{" + labels + "}"

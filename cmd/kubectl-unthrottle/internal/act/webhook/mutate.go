@@ -9,7 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
-// unused is lint's rule about an exemption that takes nothing back. One that stands in a template for later disturbs nobody here.
+// unused is lint's rule about an exemption that exempts nothing. One that is in a template for later does no harm here.
 const unused = "K000"
 
 // mutate looks at a pod that is about to be made.

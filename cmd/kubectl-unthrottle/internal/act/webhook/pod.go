@@ -48,8 +48,8 @@ type variable struct {
 	} `json:"valueFrom"`
 }
 
-// readPod reads an object of a review as a pod, and the facts of it. It is read as the live object that it is: it has no file, no
-// lines to be counted, and the API server has filled in what was left out.
+// readPod reads an object of a review as a pod, and the facts of it. It is read as the live object that it is: it has no file and
+// no lines to count, and the API server has filled in what was left out.
 func readPod(ctx context.Context, object json.RawMessage) (*pod, *workload.Workload, error) {
 	if len(object) > mostPod {
 		return nil, nil, fmt.Errorf("the pod has more than %d bytes", mostPod)
@@ -81,8 +81,8 @@ func readPod(ctx context.Context, object json.RawMessage) (*pod, *workload.Workl
 	return p, w, nil
 }
 
-// container finds a container by its name, and its place in the object. Of two of one name the first counts, of all kinds the
-// containers before the init containers.
+// container finds a container by its name, and its place in the object. If two have one name the first counts, and containers
+// come before init containers.
 func (p *pod) container(name string) (c *container, list string, at int) {
 	if p.places == nil {
 		p.places = map[string]place{}
@@ -99,7 +99,7 @@ func (p *pod) container(name string) (c *container, list string, at int) {
 	return found.container, found.list, found.at
 }
 
-// places are where containers stand, by their names: a pod has as many as somebody likes, and each may need a patch.
+// places are where containers are, by their names: a pod may have any number, and each may need a patch.
 type places map[string]place
 
 type place struct {

@@ -15,7 +15,7 @@ import (
 // pinned is the rule that a resize breaks.
 const pinned = "K004"
 
-// resize looks at a pod whose resources change while it runs. Its environment can't, so there is nothing to be patched.
+// resize looks at a pod whose resources change while it runs. Its environment can't, so there is nothing to patch.
 func (h *Handler) resize(ctx context.Context, req *request) (verdict, error) {
 	if req.Operation != "UPDATE" || req.SubResource != "resize" {
 		return verdict{outcome: quiet}, nil

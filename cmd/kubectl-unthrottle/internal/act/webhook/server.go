@@ -17,12 +17,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/act/door"
 )
 
-// A Server serves a handler with a certificate, and tells how it fares at another address.
+// A Server serves a handler with a certificate, and reports its health at another address.
 type Server struct {
 	Handler *Handler
 	Source  certs.Source
-	Callers *Callers      // nil: anybody
-	Drain   time.Duration // from "not ready" to the end of new reviews: others have to hear of it
+	Callers *Callers      // nil: anyone
+	Drain   time.Duration // from "not ready" to the end of new reviews: others must hear of it first
 	Log     *slog.Logger
 
 	leaving atomic.Bool
@@ -31,14 +31,14 @@ type Server struct {
 // mostFinished is how long reviews that have begun may take when the server leaves.
 const mostFinished = 10 * time.Second
 
-// What may be open at a time. API servers have one connection for each review that is under way, at most 200 of each server as long
-// as nobody has set that higher, and they keep 25 for later. A connection without a request takes some 40 KB, one that sends the
-// largest head or greeting 100, and one that sends a small review 64 more: 60 MB of the container's 256 at the worst.
+// What may be open at a time. API servers have one connection for each review that is under way, at most 200 of each server unless
+// that was set higher, and they keep 25 for later. A connection without a request takes some 40 KB, one that sends the largest head
+// or greeting 100, and one that sends a small review 64 more: 60 MB of the container's 256 at the worst.
 //
 // The API server goes on without an answer after two seconds, and it sends a review at once.
 var (
 	forReviews = door.Bounds{
-		Connections: 384, Each: 200, EachSecond: 1000, Header: 8 << 10, // an API server's head has some 300 bytes, and a token if it is told to
+		Connections: 384, Each: 200, EachSecond: 1000, Header: 8 << 10, // an API server's head has some 300 bytes, and a token if configured
 		Reading: 5 * time.Second, Writing: 5 * time.Second, Idle: 2 * time.Minute,
 	}
 	// Probes come from the node, and metrics are asked for by one or two.

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// A shown certificate is a source that does nothing by itself.
+// A shown certificate is a source that does nothing on its own.
 type shown struct {
 	certificate atomic.Pointer[tls.Certificate]
 }
@@ -172,7 +172,7 @@ func checkFormat(t *testing.T, text string) {
 	}
 }
 
-// TestLeave is an end without anybody to wait for.
+// TestLeave is an end with no one to wait for.
 func TestLeave(t *testing.T) {
 	for _, drain := range []time.Duration{0, time.Millisecond} {
 		reviews, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,9 +1,9 @@
 // Package webhook answers: what does a pod that is about to be made need? In go the API server's admission reviews; out come
 // answers that allow everything, with warnings and, if that is asked for, a patch. It asks package lint and does what its
-// remedies say; what is right it does not know itself.
+// remedies say; it does not know itself what is right.
 //
-// It never refuses a pod. What it can't read, what is too large, and its own faults are allowed, and told. It keeps nothing, asks
-// nobody and writes no part of a pod to its log but names.
+// It never refuses a pod. What it can't read, what is too large, and its own faults are allowed, and reported. It keeps nothing,
+// asks no one and writes no part of a pod to its log but names.
 package webhook
 
 import (
@@ -36,7 +36,7 @@ const (
 type Mode string
 
 const (
-	Warn Mode = "warn" // it is told
+	Warn Mode = "warn" // it is reported
 	Fix  Mode = "fix"  // the pod is changed where that is right for any program
 )
 
@@ -46,7 +46,7 @@ type Options struct {
 	WarnOn           finding.Severity // findings below it are counted only
 	ExemptNamespaces []string
 	ExemptContainers []string
-	Go               *procs.Program // what Go programs are built with that nobody names; nil: not known
+	Go               *procs.Program // what unidentified Go programs are built with; nil: not known
 	MaxBody          int64          // bytes of a review (0: 3 MiB, as the API server's own bound). What is larger is allowed unread
 	MaxBodies        int64          // bytes of all large reviews together (0: 3 MiB): they take some fifty times their size
 	Log              *slog.Logger
@@ -56,8 +56,8 @@ const (
 	maxBody   = 3 << 20
 	maxBodies = 3 << 20
 
-	// small is up to where a review has room whatever others send: pods have 5 to 20 KB. How many there are at a time is bounded by
-	// how many connections there are.
+	// small is the size up to which a review has room regardless of other reviews: pods have 5 to 20 KB. How many there are at a
+	// time is bounded by how many connections there are.
 	small = 64 << 10
 
 	// mostSmall is how many of those are looked at together. They take less than a millisecond each, so they wait for each other.
@@ -69,7 +69,7 @@ const (
 	// mostContainers of a pod are some twenty times what the largest have.
 	mostContainers = 1000
 
-	// mostTime is as long as the API server waits by our configuration; it says so itself where somebody has changed that.
+	// mostTime is as long as the API server waits by our configuration; it says so itself if someone has changed that.
 	mostTime = 2 * time.Second
 )
 
@@ -116,14 +116,14 @@ type verdict struct {
 	warnings []string
 }
 
-// An outcome is what became of a review, as it is counted.
+// An outcome is what became of a review, as counted.
 type outcome string
 
 const (
 	quiet   outcome = "quiet"   // there was nothing to say
-	warned  outcome = "warned"  // something was told
+	warned  outcome = "warned"  // something was reported
 	changed outcome = "changed" // the pod was changed
-	exempt  outcome = "exempt"  // somebody wants it left alone
+	exempt  outcome = "exempt"  // a user wants it left alone
 	unread  outcome = "unread"  // it could not be read, or was too large
 	failed  outcome = "failed"  // a fault of ours
 )
@@ -190,7 +190,7 @@ var (
 	errLate    = errors.New("there was no time for it")
 )
 
-// timeFor is how long somebody waits for the answer: the API server says so in its query.
+// timeFor is how long the caller waits for the answer: the API server says so in its query.
 func timeFor(r *http.Request) time.Duration {
 	d, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || d <= 0 || d > mostTime {
@@ -256,7 +256,7 @@ func (h *Handler) tooLarge() error {
 	return fmt.Errorf("the review has more than %d bytes", h.o.MaxBody)
 }
 
-// tell writes a line to the log: of what matters, and of all where that is asked for.
+// tell writes a line to the log: about what matters, and about everything on request.
 func (h *Handler) tell(kind string, req *request, v verdict, took time.Duration, err error) {
 	level := slog.LevelDebug
 	switch v.outcome {

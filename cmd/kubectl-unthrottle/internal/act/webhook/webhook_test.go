@@ -132,7 +132,7 @@ func same(t *testing.T, got, want []string) {
 	}
 }
 
-// TestMark: a pod that can be made stays one, whatever is written into it.
+// TestMark: a pod that can be made stays one, no matter what is written into it.
 func TestMark(t *testing.T) {
 	marks := slices.Repeat([]string{strings.Repeat("a", 63) + ": K001"}, 1000)
 	p := new(pod)
@@ -283,7 +283,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestAllows sends what nobody should. All of it is allowed, and said to be unread.
+// TestAllows sends what no one should. All of it is allowed, and said to be unread.
 func TestAllows(t *testing.T) {
 	pod := podWith(t, limited("250m", "1m"), "")
 	h := New(Options{MaxBody: 10_000})
@@ -311,7 +311,7 @@ func TestAllows(t *testing.T) {
 			t.Errorf("%s: %+v, want uid %q and %q", c.name, r, c.uid, c.want)
 		}
 	}
-	// A length that is not told.
+	// A length that is not declared.
 	w := httptest.NewRecorder()
 	req := httptest.NewRequest(http.MethodPost, MutatePath, io.MultiReader(strings.NewReader(string(large))))
 	h.ServeHTTP(w, req)

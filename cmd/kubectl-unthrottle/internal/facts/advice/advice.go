@@ -1,5 +1,5 @@
-// Package advice answers: which CPU limit would a tool that goes by use give a container? In goes a JSON document of KRR; out come
-// facts of the workloads that it speaks of. What those limits do to a program is for package lint to say.
+// Package advice answers: which CPU limit would a tool that relies on usage give a container? In goes a JSON document of KRR; out
+// come facts about the workloads in it. What those limits do to a program is for package lint to say.
 package advice
 
 import (
@@ -43,7 +43,7 @@ type scan struct {
 	limit, request     workload.Amount
 }
 
-// document is what KRR writes with -f json, as far as it is about CPU.
+// document is what KRR writes with -f json, the parts about CPU.
 type document struct {
 	Scans *[]struct {
 		Object      struct{ Cluster, Namespace, Kind, Name, Container string }
@@ -109,7 +109,7 @@ func parse(data []byte) (*Set, error) {
 }
 
 // cpu is a recommendation: a number of CPUs, null for none, or "?", bare or as the value of an object. known is false for "?", and
-// where there is none.
+// for a missing one.
 func cpu(list map[string]json.RawMessage) (a workload.Amount, known bool, err error) {
 	raw, ok := list["cpu"]
 	if !ok {
@@ -146,7 +146,7 @@ func cpu(list map[string]json.RawMessage) (a workload.Amount, known bool, err er
 	return a, false, fmt.Errorf("%.40q is no number of CPUs", raw)
 }
 
-// To tells the containers of a workload what is recommended for them. A manifest without a namespace is for any.
+// To gives the containers of a workload what is recommended for them. A manifest without a namespace is for any.
 func (s *Set) To(w *workload.Workload) {
 	for i := range w.Pod.Containers {
 		c := &w.Pod.Containers[i]
@@ -171,7 +171,7 @@ func (s *Set) To(w *workload.Workload) {
 	}
 }
 
-// Unmet says how many recommendations are for containers that none of the workloads has; "" if there are none.
+// Unmet says how many recommendations are for containers that none of the workloads has; "" if none.
 func (s *Set) Unmet() string {
 	switch left := s.all - len(s.met); {
 	case s.all == 0:

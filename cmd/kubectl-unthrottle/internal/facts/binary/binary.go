@@ -1,6 +1,6 @@
-// Package binary answers: what is known of the program that a container runs? In goes a file, or an image (a directory in OCI
-// layout, a tarball of one, or what "docker save" writes) with the container's command; out comes its build information: the
-// version of Go, the settings that were built in, the libraries that choose GOMAXPROCS.
+// Package binary answers: what is known about the program that a container runs? In goes a file, or an image (a directory in
+// OCI layout, a tarball of one, or what "docker save" writes) with the container's command; out comes its build information:
+// the version of Go, the settings that were built in, the libraries that choose GOMAXPROCS.
 //
 // Images come from anywhere, so nothing in one is trusted: no file is written at a path that an image names, layers are read as
 // streams, and what would take too much memory or never end is an error. No registry is asked, and no program is run.
@@ -17,7 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// A Binary is what is known of a container's program. The zero Binary knows nothing.
+// A Binary is what is known about a container's program. The zero Binary knows nothing.
 type Binary struct {
 	Known   bool           // a program was read: it is Go, or it is not
 	Program *procs.Program // nil if it is not a Go program, or not known
@@ -74,7 +74,7 @@ func ReadFile(path string) (Binary, error) {
 	return Binary{Known: true, Program: p, From: path}, nil
 }
 
-// A Set holds what is known of programs, by the images of the containers that run them.
+// A Set holds what is known about programs, by the images of the containers that run them.
 type Set struct {
 	all    *Binary // of every container: there is nothing but one file
 	images map[string]*Image
@@ -101,8 +101,8 @@ func (s *Set) AddImage(name string, image *Image) {
 	s.images[Normal(name)] = image
 }
 
-// Of is what is known of the program of w's container c. A nil Set knows nothing. A file that was named for the image counts for
-// more than what was seen in a cluster, and that for more than the one file for all.
+// Of is what is known about the program of w's container c. A nil Set knows nothing. A file that was named for the image counts
+// for more than what was seen in a cluster, and that for more than the one file for all.
 func (s *Set) Of(w *workload.Workload, c *workload.Container) Binary {
 	if s == nil {
 		return Binary{}

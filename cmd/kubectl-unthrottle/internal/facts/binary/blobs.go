@@ -49,14 +49,14 @@ func openBlobs(ctx context.Context, file string) (blobs, error) {
 	return t, nil
 }
 
-// A directory is an OCI layout. Nothing outside of it can be opened, whatever links it has.
+// A directory is an OCI layout. Nothing outside of it can be opened, no matter what links it has.
 type directory struct{ root *os.Root }
 
 func (d directory) Close() error { return d.root.Close() }
 
 func (d directory) open(name string) (io.ReadCloser, error) {
 	name = path.Clean("/" + name)[1:]
-	info, err := d.root.Stat(name) // before it is opened: a pipe would wait for ever
+	info, err := d.root.Stat(name) // before it is opened: a pipe would wait forever
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func sparse(h *tar.Header) bool {
 // clean is a name as the root's: no ".." leads out of it.
 func clean(name string) string { return path.Clean("/" + name) }
 
-// temporary is a file that has no name any more.
+// temporary is a file that no longer has a name.
 func temporary() (*os.File, error) {
 	f, err := os.CreateTemp("", "unthrottle-image-*")
 	if err != nil {
@@ -202,7 +202,8 @@ func temporary() (*os.File, error) {
 	return f, nil
 }
 
-// fill writes a stream to a file, as long as it has at most so many bytes and its file system has room for them and others' files.
+// fill writes a stream to a file, as long as it has at most that many bytes and its file system has room for them and for other programs'
+// files.
 func fill(ctx context.Context, f *os.File, r io.Reader, most int64) error {
 	const step = 16 << 20
 	r = until{ctx, r}
@@ -233,7 +234,7 @@ type unpacked struct {
 
 func (u unpacked) Close() { u.close() }
 
-// unpack tells by the first bytes how a stream is packed: the media type is not always right.
+// unpack detects from the first bytes how a stream is packed: the media type is not always right.
 func unpack(r io.Reader) (unpacked, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	switch head, _ := b.Peek(4); {

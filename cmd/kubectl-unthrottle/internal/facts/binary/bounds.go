@@ -17,14 +17,14 @@ const (
 	maxNames    = 64 << 20 // bytes of the names of what is remembered: 500,000 of 130, and real ones have 60 to 80
 	maxName     = 4096     // of a file: longer ones can't be opened on Linux
 	maxHeaders  = 2 << 30  // of a tarball or an image's layers, without the files' contents: 1.4 million files with extended headers
-	maxHeader   = 4 << 20  // of a file, as it is counted: package tar takes 1 MiB each of records, name, link and holes
+	maxHeader   = 4 << 20  // of a file, as counted: package tar takes 1 MiB each of records, name, link and holes
 	maxProgram  = 1 << 30  // of a program that is read
 	maxBytes    = 64 << 30 // of all that is unpacked for one image
 	maxTarball  = 32 << 30 // of a compressed tarball, when it is unpacked: the largest images, with models in them, have 10 to 20 GB
 	maxScript   = 64 << 10
 	maxPath     = 100 // directories of PATH
 
-	// Programs of others use the same file system. A gigabyte of it is left to them, or a quarter of a small one.
+	// Other users' programs use the same file system. A gigabyte of it is left to them, or a quarter of a small one.
 	leftFree  = 1 << 30
 	leftShare = 4
 )
@@ -41,7 +41,7 @@ func tooLarge(format string, args ...any) error {
 // A tally counts what is remembered of an image.
 type tally struct{ number, bytes int }
 
-// add counts one more, with so many bytes of names.
+// add counts one more, with that many bytes of names.
 func (t *tally) add(bytes int) error {
 	if t.number++; t.number > maxFiles {
 		return tooLarge("more than %d files", maxFiles)

@@ -94,7 +94,7 @@ func afterOptions(words []string, valued ...string) []string {
 	return words
 }
 
-// shell follows what a shell is told to do: sh -c "exec app", or sh script.
+// shell follows what a shell runs: sh -c "exec app", or sh script.
 func (m *Image) shell(argv []string, depth int) Binary {
 	if len(argv) > 2 && strings.HasPrefix(argv[1], "-") && strings.HasSuffix(argv[1], "c") {
 		return m.script(argv[2], argv[min(4, len(argv)):], depth)

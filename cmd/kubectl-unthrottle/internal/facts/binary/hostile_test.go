@@ -109,8 +109,8 @@ const mostHeld = 512 << 20
 // enough names of 3,800 bytes are a little more than maxNames.
 const enough = 18_600
 
-// TestNames: an image whose files have more names than there are in real ones is refused soon, whatever its entries are, and whether
-// they are in one layer or in several.
+// TestNames: an image whose files have more names than there are in real ones is refused soon, regardless of what its entries are
+// and whether they are in one layer or in several.
 func TestNames(t *testing.T) {
 	for s, name := range []string{"programs", "nested programs", "links", "links of the same name", "whiteouts", "nested whiteouts", "opaque directories"} {
 		for _, layers := range []int{1, 3} {
@@ -181,7 +181,7 @@ func TestRecords(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
-// TestHeaders: what there is beside the contents of files has a bound of its own. Contents don't count, nor do those of sparse files.
+// TestHeaders: what there is besides the contents of files has a bound of its own. Contents don't count, nor do those of sparse files.
 func TestHeaders(t *testing.T) {
 	walk := func(data []byte, left int64) error {
 		m := of(t.Context(), data)
@@ -312,7 +312,7 @@ func (e *endless) open(string) (io.ReadCloser, error) { return io.NopCloser(e), 
 
 func (e *endless) Close() error { return nil }
 
-// TestEnds: whatever an image does not stop to send, reading it ends with its context.
+// TestEnds: no matter what an image keeps sending, reading it ends with its context.
 func TestEnds(t *testing.T) {
 	entry := func(h *tar.Header) []byte {
 		var b bytes.Buffer

@@ -313,7 +313,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// What is no image is told, and what would cost too much is refused.
+// What isn't an image is reported, and what would cost too much is refused.
 func TestBad(t *testing.T) {
 	good := layer(t, item{"app", small})
 	c := config{Entrypoint: []string{"/app"}}
@@ -384,7 +384,7 @@ func (m memory) open(name string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(data)), nil
 }
 
-// FuzzImage reads what nobody wrote: no panic, no file outside, an end in good time.
+// FuzzImage reads images that no tool wrote: no panic, no file outside, an end in good time.
 func FuzzImage(f *testing.F) {
 	c := config{Entrypoint: []string{"/args.sh"}, Cmd: []string{"app"}}
 	l := layer(f, item{"usr/bin/app", small}, item{"bin", "-> usr/bin"}, item{"args.sh", "#!/bin/sh\nexec \"$@\""})

@@ -94,7 +94,7 @@ func repository(image string) string {
 	return name
 }
 
-// same says whether two programs are the same as far as anything here goes by them.
+// same says whether two programs are the same in everything that is used here.
 func same(a, b Binary) bool {
 	if !a.Go() || !b.Go() {
 		return a.Go() == b.Go()

@@ -12,7 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/web"
 )
 
-// An Access asks the API server that the options name for single answers, of which none is larger than it may be. What a pod
+// An Access asks the API server that the options name for single answers, none larger than it may be. What a pod
 // answers through the API server's proxy is the pod's own, so it may be anything.
 type Access struct{ client *client }
 

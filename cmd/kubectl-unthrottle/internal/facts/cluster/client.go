@@ -79,8 +79,8 @@ func raw(ctx context.Context, r *rest.Request) ([]byte, error) {
 	return Raw(ctx, r.MaxRetries(mostRetries))
 }
 
-// Raw is the answer to a request, or the server's own error. An answer that was not read to its end is an error and no more: client-go
-// logs one besides.
+// Raw is the answer to a request, or the server's own error. An answer that was not read to its end is only an error: client-go would
+// also log it.
 func Raw(ctx context.Context, r *rest.Request) ([]byte, error) {
 	body, err := r.Stream(ctx)
 	if err != nil {

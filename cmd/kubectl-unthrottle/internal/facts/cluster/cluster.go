@@ -1,9 +1,9 @@
 // Package cluster answers: which programs does a cluster run, and what do its objects say about their CPU? In go what kubectl's
-// flags say: a kubeconfig, a context, a namespace, a selector. Out come the same facts as package manifest has of files, one
-// workload for a Deployment and not for its fifty pods, and the problems that kept something from being read.
+// flags say: a kubeconfig, a context, a namespace, a selector. Out come the same facts as package manifest has about files, one
+// workload for a Deployment rather than for its fifty pods, and the problems that kept something from being read.
 //
-// It lists and gets, and changes nothing. It reads no Secret, and of ConfigMaps those alone that may bring a variable of interest.
-// Pages come one after the other, and of a page no more is kept than the facts of what is new in it.
+// It lists and gets, and changes nothing. It reads no Secret, and only those ConfigMaps that may bring a variable of interest.
+// Pages come one after the other, and only the facts about what is new in a page are kept.
 package cluster
 
 import (
@@ -62,7 +62,7 @@ type kind struct {
 	group, version string // version: where the server does not say which it prefers
 	plural, name   string
 	use            use
-	extra          bool // it is there only if somebody installed it
+	extra          bool // it is there only if someone installed it
 }
 
 // A use is what the objects of a kind are for.
@@ -71,7 +71,7 @@ type use uint8
 const (
 	around use = iota // they say something about workloads
 	makes             // they make pods
-	link              // they stand between an object and its pods: who owns them is all
+	link              // they are between an object and its pods: all that counts is who owns them
 	runs              // they are pods
 )
 
@@ -154,7 +154,7 @@ func Read(ctx context.Context, o Options) (*Found, error) {
 	}
 	r.found.Workloads, r.found.Differ = r.fold.all()
 	r.found.Problems = append(r.live.Problems(), r.found.Problems...)
-	if r.trials > 0 { // whoever makes an object may give it the label
+	if r.trials > 0 { // anyone who makes an object may give it the label
 		r.found.Problems = append(r.found.Problems, manifest.Problem{
 			At: workload.Position{Path: "label " + TrialKey}, Severity: manifest.Note, Text: quantity.Plural(r.trials, "object") + " of a tune's trials were left out",
 		})
@@ -162,7 +162,7 @@ func Read(ctx context.Context, o Options) (*Found, error) {
 	return r.found, nil
 }
 
-// goOn tells that a kind could not be read, and says whether there is any use in going on with the next.
+// goOn reports that a kind could not be read, and says whether it is worth going on with the next.
 func (r *reading) goOn(k kind, err error) bool {
 	where := "in namespace " + r.namespace
 	if r.namespace == "" {
@@ -264,7 +264,7 @@ const (
 	mostBytes = 8 << 30
 )
 
-// selected says whether the selector is for an object that was read whatever its labels.
+// selected says whether the selector is for an object that was read regardless of its labels.
 func (r *reading) selected(o manifest.Object) bool {
 	return len(o.Workloads) == 0 || r.selector.Matches(labels.Set(o.Workloads[0].Labels))
 }

@@ -229,7 +229,7 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: api}, updatePoli
 	})
 }
 
-// autoscaler is the kind whose controllers recommend, as far as an API server has to know it.
+// autoscaler is the kind whose controllers recommend, as much as an API server has to know of it.
 const autoscaler = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -262,8 +262,8 @@ func withToken(t *testing.T, c *clustertest.Cluster, url, token string) string {
 	return file
 }
 
-// cut stands between a client and a server, and is gone for good once so many bytes have passed from the server: as if it had been
-// killed in the middle of an answer.
+// cut stands between a client and a server, and is gone for good once that many bytes have passed from the server: as if it had
+// been killed in the middle of an answer.
 func cut(t *testing.T, to string, after int64) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

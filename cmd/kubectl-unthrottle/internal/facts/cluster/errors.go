@@ -85,7 +85,7 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() || apierrors.IsTimeout(err)
 }
 
-// unreachable says whether a server that answered before does so no more.
+// unreachable says whether a server that answered before no longer does.
 func unreachable(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) || timedOut(err) && !apierrors.IsTimeout(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
@@ -93,7 +93,7 @@ func unreachable(err error) bool {
 		strings.Contains(err.Error(), "GOAWAY") || apierrors.IsUnauthorized(err)
 }
 
-// forbidden is what the server says of a request that is not allowed.
+// forbidden is what the server says about a request that is not allowed.
 func forbidden(err error) (message string, ok bool) {
 	if !apierrors.IsForbidden(err) {
 		return "", false

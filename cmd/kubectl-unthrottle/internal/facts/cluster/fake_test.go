@@ -176,7 +176,7 @@ const (
 	argo  = "/apis/argoproj.io/v1alpha1/namespaces/shop/"
 )
 
-// TestFold: one workload for what is alike, whoever made it.
+// TestFold: one workload for what is alike, regardless of who made it.
 func TestFold(t *testing.T) {
 	idle := strings.Replace(template("api-old", "Deployment/api", two), `"replicas":2`, `"replicas":0`, 1)
 	over := strings.Replace(template("migrate", "", two), `"replicas":2`, `"parallelism":1`, 1)
@@ -216,7 +216,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestEarlier: a rollout that goes on is no change by somebody else.
+// TestEarlier: an ongoing rollout is not someone else's change.
 func TestEarlier(t *testing.T) {
 	f := &fake{objects: map[string][]string{
 		apps + "deployments": {template("api", "", "")},
@@ -277,7 +277,7 @@ func many(n int) (all []string) {
 	return all
 }
 
-// TestExpired: a list that the server has forgotten goes on where it says, or starts again, and nothing is told twice.
+// TestExpired: a list that the server has forgotten goes on where it says, or starts again, and nothing is reported twice.
 func TestExpired(t *testing.T) {
 	for _, c := range []struct {
 		next  string // what the server says
@@ -342,7 +342,7 @@ func TestPartly(t *testing.T) {
 	}
 }
 
-// TestForbiddenConfigMaps is told once for a namespace.
+// TestForbiddenConfigMaps: a refusal is reported once per namespace.
 func TestForbiddenConfigMaps(t *testing.T) {
 	f := &fake{objects: map[string][]string{apps + "deployments": {
 		template("a", "", `{"name":"GOGC","valueFrom":{"configMapKeyRef":{"name":"a","key":"x"}}}`),
@@ -361,7 +361,7 @@ func TestForbiddenConfigMaps(t *testing.T) {
 	}
 }
 
-// TestRequests: all namespaces, another context's, and a selector that is not for what stands between objects and their pods.
+// TestRequests: all namespaces, another context's, and a selector that is not for what is between objects and their pods.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Options)
@@ -401,7 +401,7 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// TestTrials: what a tune has made is no workload.
+// TestTrials: what a tune has made is not a workload.
 func TestTrials(t *testing.T) {
 	trial := func(object string) string {
 		return strings.Replace(object, `"metadata":{`, `"metadata":{"labels":{"unthrottle.dev/study":"x7"},`, 1)

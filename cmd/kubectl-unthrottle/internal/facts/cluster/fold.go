@@ -40,7 +40,7 @@ type like struct {
 	facts facts
 }
 
-// add takes an object. Of a pod it returns what stands for it.
+// add takes an object. For a pod it returns what stands for it.
 func (f *fold) add(o manifest.Object, u use) (of *workload.Workload) {
 	if u == runs {
 		for _, w := range o.Workloads {
@@ -76,7 +76,7 @@ func ownerName(o manifest.Owner) string {
 
 // stands is what stands for the object of a UID: the uppermost of its owners that makes pods.
 func (f *fold) stands(uid string) (top *made) {
-	for range 10 { // owners may go in circles, as nobody checks them
+	for range 10 { // owners may go in circles, as nothing checks them
 		m := f.made[uid]
 		if m == nil {
 			break
@@ -113,7 +113,7 @@ func (f *fold) pod(o manifest.Object, w *workload.Workload) (of *workload.Worklo
 	if l == nil {
 		l = &like{w: w, of: top, maker: maker, facts: own}
 		if top != nil {
-			w.Around = top.w.Around // what speaks of the owner is meant for its pods
+			w.Around = top.w.Around // what is about the owner applies to its pods
 		}
 		w.Owner = owner
 		f.pods[key] = l
@@ -125,7 +125,7 @@ func (f *fold) pod(o manifest.Object, w *workload.Workload) (of *workload.Worklo
 	return l.w
 }
 
-// all are the workloads, and what is to be said of pods that differ from their template.
+// all are the workloads, and what to say about pods that differ from their template.
 func (f *fold) all() (all []*workload.Workload, differ []string) {
 	for _, m := range f.top {
 		all = append(all, m.w)

@@ -31,8 +31,8 @@ var named = []Resource{
 	{"batch", "v1", "cronjobs", false, []string{"cronjob", "cj"}},
 }
 
-// Named reads what kubectl reads: deployment/api, deploy/api, deployments.apps/api, deployments.v1.apps/api. ok is false where it is
-// none of the kinds with pods, or no name.
+// Named reads what kubectl reads: deployment/api, deploy/api, deployments.apps/api, deployments.v1.apps/api. ok is false if it isn't
+// one of the kinds with pods, or not a name.
 func Named(text string) (r Resource, name string, ok bool) {
 	kind, name, _ := strings.Cut(text, "/")
 	kind, group, grouped := strings.Cut(strings.ToLower(kind), ".")

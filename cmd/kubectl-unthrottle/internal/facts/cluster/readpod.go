@@ -10,8 +10,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// ReadPod reads a live pod, as the API server has sent it, into the facts that rules go by. It gets the ConfigMaps that bring variables of
-// interest. What the namespace's LimitRanges say stands in the pod already.
+// ReadPod reads a live pod, as the API server has sent it, into the facts that rules use. It gets the ConfigMaps that bring variables of
+// interest. What the namespace's LimitRanges say is in the pod already.
 func ReadPod(ctx context.Context, c rest.Interface, data []byte) (*workload.Workload, []manifest.Problem, error) {
 	r := &reading{
 		client: &client{rest: c}, live: manifest.NewLive(), asked: map[manifest.Name]bool{}, refused: map[string]bool{}, found: &Found{},

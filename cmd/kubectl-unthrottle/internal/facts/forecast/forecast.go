@@ -1,6 +1,6 @@
 // Package forecast answers: which GOMAXPROCS will the program of a container have, before it is there? In go the facts of a
-// workload, what is known of the program, and the CPUs of nodes; out comes a line for each kind of program on each node, and
-// whether it is the right number.
+// workload, what is known about the program, and the CPUs of nodes; out comes a line for each kind of program on each node,
+// and whether it is the right number.
 //
 // What a kind of program makes of its limit is package choice's to say, and what is right unthrottle.Decide's. What the manifest
 // leaves open stays open: a line without a number says why.
@@ -52,7 +52,7 @@ type Line struct {
 	Node  int     // its CPUs; 0: not known
 	Procs int     // 0: not known, or all CPUs of a node that is not known
 	All   bool    // all CPUs of the node
-	Sees  float64 // the limit that it goes by; 0: none
+	Sees  float64 // the limit that it uses; 0: none
 	Right int     // what unthrottle.Decide wants; 0: not known
 	Wrong bool
 	Why   string
@@ -199,7 +199,7 @@ func TooFew(procs int, l Limit) bool {
 	return l.CPUs-float64(procs) >= 1 || procs == 1 && l.CPUs > 1
 }
 
-// environment is what of a container's environment bears on its GOMAXPROCS. ok is false if it can't be told.
+// environment is the part of a container's environment that bears on its GOMAXPROCS. ok is false if that is unknown.
 func environment(c *workload.Container, b binary.Binary) (env map[string]string, ok bool) {
 	env = map[string]string{}
 	text, ok := GODEBUG(c, b)
@@ -209,12 +209,12 @@ func environment(c *workload.Container, b binary.Binary) (env map[string]string,
 	return env, ok
 }
 
-// GODEBUG is the value of that variable in a container, "" where it is not set. ok is false if it can't be told.
+// GODEBUG is the value of that variable in a container, "" where it is not set. ok is false if it is unknown.
 func GODEBUG(c *workload.Container, b binary.Binary) (text string, ok bool) {
 	return Value(c, b, "GODEBUG")
 }
 
-// Value is the value of a variable in a container, "" where it is not set. ok is false if it can't be told.
+// Value is the value of a variable in a container, "" where it is not set. ok is false if it is unknown.
 func Value(c *workload.Container, b binary.Binary, name string) (text string, ok bool) {
 	v, set := c.Var(name)
 	if set {

@@ -108,7 +108,7 @@ func text(t *testing.T, f Forecast) string {
 	return strings.Join(words, " ")
 }
 
-// TestSees: the limit that a kind goes by is the one it reads, also where its number is that of the CPUs.
+// TestSees: the limit that a kind uses is the one it reads, even where its number is that of the CPUs.
 func TestSees(t *testing.T) {
 	var got []float64
 	for _, l := range Of(deployment(workload.Container{Limit: known(1)}), &workload.Container{Name: "app", Limit: known(1)}, binary.Binary{}, []int{2}).Lines {
@@ -139,7 +139,7 @@ func TestKnownBinary(t *testing.T) {
 	}
 }
 
-// A pod's limit is each container's own, as far as its cgroup says.
+// A pod's limit is each container's own, to the extent that its cgroup says so.
 func TestLimitWords(t *testing.T) {
 	for want, l := range map[string]Limit{
 		"no CPU limit":                                {},

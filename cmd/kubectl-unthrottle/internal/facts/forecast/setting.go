@@ -15,7 +15,7 @@ import (
 
 // A Limit is the CPU limit of a container as its own cgroup will have it.
 type Limit struct {
-	State   workload.State // Absent: there is none on any level
+	State   workload.State // Absent: none on any level
 	CPUs    float64
 	Of      Level
 	At      workload.Position
@@ -50,7 +50,7 @@ func (l Limit) String() string {
 func (l Limit) Procs() int { return int(min(math.Ceil(l.CPUs-1e-9), math.MaxInt32)) }
 
 // LimitOf is the CPU limit of a container of w: its own, else that of the namespace's LimitRange, else the pod's. A limit of 0
-// is none. That a container's limit is above the pod's is refused by the API server.
+// is none. The API server refuses a container's limit above the pod's.
 func LimitOf(w *workload.Workload, c *workload.Container) Limit {
 	space := w.Around.Default
 	if none(space) {
@@ -82,12 +82,12 @@ type Setting struct {
 	Procs    int                // what Go makes of it; 0: it ignores the value
 	Node     bool               // it is the node's CPUs, as far as pods may use them, over Divide
 	Divide   float64            // CPUs that count as one: 1, or 0.001 for a divisor of 1m
-	Var      *workload.Variable // nil: it is the image's, or there is none
+	Var      *workload.Variable // nil: it is the image's, or it isn't set
 	From     string             // "resourceFieldRef limits.cpu"
 	Unknown  string
 	Image    bool                // the image sets it
 	Target   *workload.Container // of a resourceFieldRef
-	Resource workload.Amount     // that a resourceFieldRef goes by
+	Resource workload.Amount     // that a resourceFieldRef uses
 }
 
 // Valid reports whether it is known that Go takes its GOMAXPROCS from the environment.
@@ -238,7 +238,7 @@ func (p *Pod) find(name string) *workload.Container {
 	return p.named[name]
 }
 
-// MemoryDivisor is a divisor of memory in bytes: 1 where it is missing or 0, and 0 if it is none that the API server takes.
+// MemoryDivisor is a divisor of memory in bytes: 1 where it is missing or 0, and 0 if the API server would not take it.
 func MemoryDivisor(text string) float64 {
 	switch text {
 	case "", "0", "1":

@@ -1,9 +1,9 @@
 // Package gitops answers: which object makes a live one from Git, and from where in Git? In go an object's labels and annotations, and
-// what an API server says of the Application of Argo CD, or the Kustomization of Flux, that they name. Out come that owner and the
+// what an API server says about the Application of Argo CD, or the Kustomization of Flux, that they name. Out come that owner and the
 // repository, the path and the revision that it takes its manifests from.
 //
-// Whoever writes an object writes its labels, so they may name an owner that has nothing to do with it. A repository is named only where
-// the owner itself counts the object among those that it has made. Nothing is read from Git.
+// Anyone who writes an object writes its labels, so they may name an owner that has nothing to do with it. A repository is named only
+// where the owner itself lists the object among those it made. Nothing is read from Git.
 package gitops
 
 import (

@@ -18,7 +18,7 @@ func api() *workload.Workload {
 	return &workload.Workload{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "api", Labels: map[string]string{}, Annotations: map[string]string{}}
 }
 
-// TestOf: labels and annotations name an owner, as far as they speak of the object that has them.
+// TestOf: labels and annotations name an owner, if they are about the object that has them.
 func TestOf(t *testing.T) {
 	for _, c := range []struct {
 		name                string

@@ -35,8 +35,8 @@ const (
 	withinAll  = 20 * time.Second
 )
 
-// Read asks owners where they take their objects from, and fills that in. Who may not ask, or does not get an answer, has names only: it is
-// no more than advice.
+// Read asks owners where they take their objects from, and fills that in. A user who may not ask, or gets no answer, has names only: it is
+// only advice.
 func Read(ctx context.Context, from Getter, all []Made) {
 	ctx, cancel := context.WithTimeout(ctx, withinAll)
 	defer cancel()
@@ -84,7 +84,7 @@ func (r *reading) get(to any, path ...string) bool {
 	return json.NewDecoder(io.LimitReader(body, mostBytes)).Decode(to) == nil
 }
 
-// argoNamespaces are where Argo CD is, unless somebody put it elsewhere: by itself, OpenShift's, and by its chart's name.
+// argoNamespaces are where Argo CD is, unless someone put it elsewhere: its own default, OpenShift's, and its chart's name.
 var argoNamespaces = []string{"argocd", "openshift-gitops", "argo-cd"}
 
 // application asks an Application of Argo CD.
@@ -100,8 +100,8 @@ func (r *reading) application(made []Made) {
 	}
 }
 
-// applicationIn asks the one of a namespace, and reports whether it has made any of the objects. Of several sources it does not say which
-// one an object is from.
+// applicationIn asks the one of a namespace, and reports whether it has made any of the objects. If it has several sources it does not
+// say which one an object is from.
 func (r *reading) applicationIn(in string, made []Made) (has bool) {
 	type source struct{ RepoURL, Path, Chart, TargetRevision string }
 	var a struct {
@@ -188,12 +188,12 @@ var texts = regexp.MustCompile(`^[-A-Za-z0-9._~/:@+%=,*^<>]+( [-A-Za-z0-9._~/:@+
 
 const mostText = 500
 
-// takes fills in where an owner takes an object from, if that looks like it. Of an address the password is left out.
+// takes fills in where an owner takes an object from, if that looks like it. The password is left out of an address.
 func (o *Owner) takes(repository, path, chart, revision string) {
 	if at, err := url.Parse(repository); err == nil && at.Scheme != "" && at.Host != "" {
 		user := at.User
 		at.User, at.RawQuery, at.Fragment = nil, "", ""
-		if at.Scheme == "ssh" && user != nil { // of others it may be a token
+		if at.Scheme == "ssh" && user != nil { // of other schemes it may be a token
 			at.User = url.User(user.Username())
 		}
 		repository = at.String()

@@ -11,8 +11,8 @@ import (
 const shortestLine = 4
 
 // align finds, for each line of a text that was rendered, the line of the file that it was made of: the one that reads the same, or
-// that has a template where the text has a value. Of several it is the next one after the line before. A line that the file does not
-// have, as it comes from a value, is that of the last line before it that the file has.
+// that has a template where the text has a value. If there are several it is the next one after the line before. A line that the
+// file does not have, because it comes from a value, is that of the last line before it that the file has.
 func align(text, file []byte) []workload.Line {
 	var columns, document []int
 	documents, starts := 0, []int{0} // where each begins
@@ -74,7 +74,7 @@ func align(text, file []byte) []workload.Line {
 // begin is the column in which a line begins.
 func begin(line []byte) int { return 1 + len(line) - len(bytes.TrimLeft(line, " ")) }
 
-// commonest is in how many places a line may stand that says which document of a file it is of.
+// commonest is in how many places a line may be that says which document of a file it is from.
 const commonest = 50
 
 // likest is, for each document of a text, the document of the file that has most of its lines.

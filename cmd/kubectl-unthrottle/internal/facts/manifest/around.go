@@ -36,7 +36,7 @@ func newJoin() *join {
 	}
 }
 
-// A place is where objects stand that the same others are near to: the directory is "" for what was named on the command line.
+// A place is where objects are that the same others are near: the directory is "" for what was named on the command line.
 type place struct{ namespace, dir string }
 
 func (p *pendingPod) place() place {
@@ -56,8 +56,8 @@ type data struct {
 	wanted bool    // by a container
 }
 
-// A fault is what is wrong with an object that is no workload. It is an error where a workload refers to the object; else it is not for
-// us: a gate for workloads must not fail for it.
+// A fault is what is wrong with an object that isn't a workload. It is an error if a workload refers to the object; otherwise it is not
+// for us: a gate for workloads must not fail for it.
 type fault struct {
 	at         workload.Position
 	hint, text string
@@ -223,7 +223,7 @@ func (o object) vpa() vpa {
 	return v
 }
 
-// advise tells containers the CPU limit that the target would give them, as the VerticalPodAutoscaler's admission controller works it
+// advise gives containers the CPU limit that the target would give them, as the VerticalPodAutoscaler's admission controller works it
 // out: the limit of the template, times what the request is multiplied with, in thousandths rounded down. upperBound is not a request
 // that a pod gets, only one above which it is evicted.
 func (v vpa) advise(w *workload.Workload) {
@@ -324,7 +324,7 @@ func (a at) selector() func(labels map[string]string) bool {
 	}
 }
 
-// near says whether two files may be meant for one cluster. What was named on the command line is; of what was found in
+// near says whether two files may be for one cluster. Those named on the command line may; among those found in
 // directories, only files of one directory or of directories below each other: a repository's examples are not.
 func near(a, b *File) bool {
 	if a == b || !a.found || !b.found {
@@ -338,7 +338,7 @@ func within(dir, in string) bool {
 	return in == "." || len(dir) > len(in) && dir[len(in)] == filepath.Separator && strings.HasPrefix(dir, in)
 }
 
-// mostNamesakes is how many objects of one name are counted: which of two is meant is not known either.
+// mostNamesakes is how many objects of one name are counted: which of two is wanted is not known either.
 const mostNamesakes = 100
 
 // data finds a ConfigMap or Secret, or says why it is not known.
@@ -398,7 +398,7 @@ func (j *join) defaults(p *pendingPod) workload.Around {
 	return a
 }
 
-// resolve fills in what only all objects together tell.
+// resolve fills in what only all objects together show.
 func (j *join) resolve(ctx context.Context) error {
 	for _, p := range j.pods {
 		w := p.workload

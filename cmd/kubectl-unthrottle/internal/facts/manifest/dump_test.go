@@ -11,7 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// dump writes the facts of a set in few words, each with the place it stands at and the text that stands there.
+// dump writes the facts of a set in few words, each with its place and the text there.
 func dump(set *Set) string {
 	d := &dumper{files: map[string]*File{}}
 	for _, f := range set.Files {

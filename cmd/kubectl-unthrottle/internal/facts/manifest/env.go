@@ -137,7 +137,7 @@ func variable(item at) pendingVar {
 	return v
 }
 
-// literal takes a value that stands there.
+// literal takes a value that is in the manifest.
 func (v *pendingVar) literal(value at) {
 	v.Form, v.Text, v.ValueAt, v.State = workload.Literal, value.text(), value.position(), workload.Known
 	switch why := substituted(v.Text); {
@@ -194,11 +194,11 @@ func (v *pendingVar) reference(from at) {
 const (
 	longestExpanded = 4 << 10  // of one value: sixteen times the longest GODEBUG that has all settings
 	mostExpansion   = 64 << 10 // of all values of a container that refer to others; charts have some kilobytes
-	longestReason   = 200      // of why a value is not known, before it is told without the names that lead to it
+	longestReason   = 200      // of why a value is not known, before it is given without the names that lead to it
 )
 
-// expand replaces $(NAME) as the kubelet does: $$ is a dollar sign, and what is no reference stays. It says no to a result that has
-// more than most bytes, and does no more work for it.
+// expand replaces $(NAME) as the kubelet does: $$ is a dollar sign, and what isn't a reference stays. It refuses a result that has
+// more than most bytes, and stops working on it.
 func expand(text string, most int, value func(name string) string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(text) && b.Len() <= most; i++ {

@@ -32,8 +32,8 @@ func (p *pendingPod) container(name string) *workload.Container {
 	return p.named[name]
 }
 
-// whole are the variables that come from ConfigMaps and Secrets that are taken whole, as far as they matter: of several of a name
-// the last one, which counts. open is why there may be others.
+// whole are the variables that come from ConfigMaps and Secrets that are taken whole, those that matter: if several have one
+// name, the last one, which counts. open is why there may be others.
 func (j *join) whole(p *pendingPod, env pendingEnv) (vars []workload.Variable, sources []workload.Source, open string) {
 	found := make([]*data, len(env.sources))
 	unknown := make([]string, len(env.sources)) // why a source is
@@ -78,7 +78,7 @@ func (j *join) whole(p *pendingPod, env pendingEnv) (vars []workload.Variable, s
 	return vars, sources, open
 }
 
-// matching are the variables that a source sets: of those wanted, which are sorted, and not set already.
+// matching are the variables that a source sets: those wanted (which are sorted) and not set already.
 func (d *data) matching(wanted []string, s workload.Source, set map[string]bool) (vars []workload.Variable) {
 	from, _ := slices.BinarySearch(wanted, s.Prefix)
 	for _, name := range wanted[from:] {
@@ -98,7 +98,7 @@ func (d *data) matching(wanted []string, s workload.Source, set map[string]bool)
 	return vars
 }
 
-// laterSources are sources that are not known, of which the one that was added last comes first.
+// laterSources are unknown sources; the one that was added last comes first.
 type laterSources struct {
 	next    map[string]int // the first of each prefix
 	lengths []int          // of the prefixes

@@ -6,7 +6,7 @@ import (
 )
 
 // parseFilled reads a document that YAML can't read for its templates, as in image: {{ repo }}/app: with letters in their place. It
-// returns nil where templates may make lines, or leave some out. Then nobody knows what is there.
+// returns nil where templates may make lines, or leave some out. Then what is there is unknown.
 func parseFilled(data []byte, start, end int) *Node {
 	filled := fill(data, start, end)
 	if filled == nil {
@@ -38,7 +38,7 @@ var (
 	blocks  = regexp.MustCompile(`^\{\{-?\s*(?:(if|with|range|define|block)|end)\b`)
 )
 
-// fill puts letters in the place of templates: in a copy, so that each byte stands where it stood.
+// fill puts letters in the place of templates: in a copy, so that each byte stays in its place.
 func fill(data []byte, start, end int) []byte {
 	text := data[start:end]
 	if !bytes.Contains(text, opening) || bytes.Contains(text, []byte("{%")) || bytes.Contains(text, []byte("{#")) {

@@ -24,7 +24,7 @@ type input struct {
 }
 
 // A tree is a directory that was named, with all below it. What is found there is opened through it, so that no link in it leads
-// out: whoever may add a file to a repository may add a link. A link that is named may lead anywhere.
+// out: anyone who may add a file to a repository may add a link. A link that is named may lead anywhere.
 type tree struct {
 	dir  string
 	root *os.Root
@@ -39,7 +39,7 @@ func (t *tree) below(name string) string {
 	return rest
 }
 
-// open opens a file or a directory, and never waits for somebody to write into a pipe.
+// open opens a file or a directory, and never waits for a writer of a pipe.
 func (t *tree) open(name string) (*os.File, error) {
 	return t.root.OpenFile(t.below(name), os.O_RDONLY|nonblock, 0)
 }
@@ -103,7 +103,7 @@ type walk struct {
 	ctx    context.Context
 	inputs []input
 	seen   map[string]bool   // real paths of files and directories
-	not    map[string]string // absolute paths of files that are no manifests, and why
+	not    map[string]string // absolute paths of files that aren't manifests, and why
 }
 
 func absolute(name string) string {
@@ -114,7 +114,7 @@ func absolute(name string) string {
 	return path
 }
 
-// first says whether a file or directory is met for the first time, by whatever links led to it.
+// first says whether a file or directory is met for the first time, regardless of which links led to it.
 func (w *walk) first(name string) bool {
 	path := absolute(name)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -225,7 +225,7 @@ func (w *walk) kustomization(t *tree, path string) {
 	w.add(in)
 	data, err := readFile(w.ctx, in, maxObject)
 	if err != nil {
-		return // read tells
+		return // read reports it
 	}
 	w.r.kustomized(t, path, data)
 	for file, why := range kustomizationFiles(data) {
@@ -263,8 +263,8 @@ func plain(name string, mode fs.FileMode) error {
 	return notPlain{"a directory or the like"}
 }
 
-// readFile reads a file as a whole, if it has no more than that many bytes. It is looked at before it is opened, for opening alone
-// may do something to a device, and afterwards, as it may be another one by then.
+// readFile reads a file as a whole, if it has no more than that many bytes. It is looked at before it is opened, because just
+// opening may do something to a device, and afterwards, as it may be another one by then.
 func readFile(ctx context.Context, in input, most int64) ([]byte, error) {
 	stat := os.Stat
 	open := func(name string) (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|nonblock, 0) }
@@ -296,7 +296,7 @@ func readFile(ctx context.Context, in input, most int64) ([]byte, error) {
 // growth is how much of a stream without a size is read at a time.
 const growth = 1 << 20
 
-// readAll reads a file, or a stream that ends. What it reads it keeps in pieces until it is whole: one that is too large costs no
+// readAll reads a file, or a stream that ends. It keeps what it reads in pieces until it is whole: one that is too large costs no
 // more than what is allowed.
 func readAll(ctx context.Context, from io.Reader, most int64) ([]byte, error) {
 	size := int64(-1)
@@ -333,7 +333,7 @@ func readAll(ctx context.Context, from io.Reader, most int64) ([]byte, error) {
 	if size >= 0 {
 		return read()
 	}
-	// Whoever writes a stream may never end it: then it is left alone.
+	// The writer of a stream may never end it: then it is abandoned.
 	type answer struct {
 		data []byte
 		err  error

@@ -124,7 +124,7 @@ func meaning(n *Node) (any, bool) {
 	return true, true
 }
 
-// oddKeys says whether a map, or what merge keys bring to it, has keys that are no texts.
+// oddKeys says whether a map, or what merge keys bring to it, has keys that aren't texts.
 func oddKeys(n *Node, seen map[*Node]bool) bool {
 	n = n.resolved()
 	if seen[n] {
@@ -232,8 +232,7 @@ func FuzzQuantity(f *testing.F) {
 			}
 			t.Fatalf("%q: %v; the API server says %v", text, err, theirErr)
 		}
-		// Of amounts below 0 the library makes others, of -.1Gi one that is 2 bytes more and of -.1n one above 0, and the API server refuses
-		// them.
+		// The library changes amounts below 0: -.1Gi into one that is 2 bytes more, and -.1n into one above 0. The API server refuses them.
 		if err != nil || math.Abs(ours.Float()) > 1e15 || ours.Float() < 0 {
 			return
 		}

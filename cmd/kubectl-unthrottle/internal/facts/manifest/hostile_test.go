@@ -57,7 +57,7 @@ func TestDoublings(t *testing.T) {
 	}
 }
 
-// TestReasons is a chain of values of which the first is not known: the reason does not grow with it.
+// TestReasons is a chain of values whose first one is not known: the reason does not grow with it.
 func TestReasons(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("    env:\n    - {name: V0, valueFrom: {configMapKeyRef: {name: c, key: k}}}\n")
@@ -186,14 +186,14 @@ func TestEmptyDocuments(t *testing.T) {
 	}
 }
 
-// TestLevels nests lists in lists, and refuses what nobody writes.
+// TestLevels nests lists in lists, and refuses what no one writes.
 func TestLevels(t *testing.T) {
 	const n = 500
 	set := read(t, strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, n)+strings.Repeat("]}", n))
 	if len(set.Problems) != 1 || set.Problems[0].Severity != Error {
 		t.Errorf("problems %v", set.Problems)
 	}
-	for _, open := range []string{"[", "{a: "} { // whatever is said of it, it ends
+	for _, open := range []string{"[", "{a: "} { // whatever is said about it, it ends
 		read(t, "kind: "+strings.Repeat(open, 9_000))
 	}
 }
@@ -206,7 +206,7 @@ func TestAliasedText(t *testing.T) {
 	}
 }
 
-// An endless stream has something for whoever reads it.
+// An endless stream always has something to read.
 type endless struct{ wait chan struct{} }
 
 func (e endless) Read(p []byte) (int, error) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestNotPlain names what never ends or never begins: it is told, and not waited for.
+// TestNotPlain names what never ends or never begins: it is reported, and not waited for.
 func TestNotPlain(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe.yaml")

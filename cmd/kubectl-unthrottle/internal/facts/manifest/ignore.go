@@ -18,11 +18,10 @@ type comment struct {
 	workload.Ignore
 	file       *File
 	start, end int
-	alone      bool // nothing else stands on its line
+	alone      bool // nothing else is on its line
 }
 
-// comments finds the comments of a unit that take findings back. What only looks like one, in a text that the document holds,
-// is none.
+// comments finds the comments of a unit that take findings back. What only looks like one, in a text that the document holds, isn't one.
 func (r *reader) comments(f *File, u unit, root *Node) []comment {
 	text := f.Data[u.start:u.end]
 	if u.json || !bytes.Contains(text, []byte(ignoreWord)) {
@@ -100,7 +99,7 @@ func (r *reader) rules(f *File, at workload.Position, text string) ([]string, st
 	return ids, ""
 }
 
-// after are the comments that stand behind all of a document: before its end marker, they are meant for the next one.
+// after are the comments behind all of a document: before its end marker, they belong to the next one.
 func (d *document) after() []comment {
 	var rest []comment
 	for _, c := range d.comments {
@@ -148,8 +147,8 @@ func (d *document) ignores(o object, template at) []workload.Ignore {
 
 func (d *document) lastLine(n *Node) int { return d.file.lineOf(max(n.Start, n.End-1)) }
 
-// lines are the lines that a comment is for: those of the largest element that begins on its own line or, if it stands alone,
-// on the next one that is not a comment.
+// lines are the lines that a comment is for: those of the largest element that begins on its own line or, if it is alone, on
+// the next one that is not a comment.
 func (d *document) lines(c comment) (from, to int) {
 	line := d.file.lineOf(c.start)
 	if c.start < d.unit.start {

@@ -16,7 +16,7 @@ type jsonReader struct {
 	live bool // leave out what an API server keeps for itself: it may be most of an object
 }
 
-// parseJSON reads the one value that stands in data from start to end.
+// parseJSON reads the one value that is in data from start to end.
 func parseJSON(data []byte, start, end int) (*Node, error) {
 	return (&jsonReader{data: data[:end], at: start}).whole()
 }
@@ -176,8 +176,8 @@ func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '+' || c == '.'
 }
 
-// skip passes over a value without keeping anything, so that a list of thousands of objects need not be in memory at once. It
-// checks no more than strings and brackets: the values are read afterwards.
+// skip skips a value without keeping anything, so that a list of thousands of objects need not be in memory at once. It
+// checks only strings and brackets: the values are read afterwards.
 func (r *jsonReader) skip() error {
 	switch c := r.next(); c {
 	case '{', '[':

@@ -77,7 +77,7 @@ func isRemote(name string) bool {
 		strings.HasPrefix(name, "git::") || host == "github.com" || host == "gitlab.com" || host == "bitbucket.org"
 }
 
-// Bounds on what is kept of kustomizations, however many of them take the same ones. Files beyond are read by themselves.
+// Bounds on what is kept of kustomizations, however many of them take the same ones. Files beyond are read on their own.
 const (
 	mostTaken = 1000   // kustomizations that one may be made of
 	mostTakes = 10_000 // names in one
@@ -124,7 +124,7 @@ func (s *sources) takenBy(ctx context.Context, k *folder) taken {
 	return all
 }
 
-// readFolder reads the kustomization in a directory; nil: there is none.
+// readFolder reads the kustomization in a directory; nil: none.
 func readFolder(ctx context.Context, dir string) *folder {
 	for _, base := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
 		file := filepath.Join(dir, base)
@@ -225,8 +225,8 @@ func (r *reader) folderText(ctx context.Context, k *folder, files map[string]boo
 	}
 }
 
-// weave puts the comments that take findings back into what was rendered without comments: before the line that they stand before in
-// the file, or behind the one that they stand behind.
+// weave puts the comments that take findings back into what was rendered without comments: before the line that they are before in
+// the file, or behind the one that they are behind.
 func weave(text []byte, from []workload.Line, file []byte) []byte {
 	if !bytes.Contains(file, []byte(ignoreWord)) {
 		return text
@@ -280,7 +280,7 @@ func item(lines [][]byte, i int) int {
 	return i
 }
 
-// ignoring are the comments of a file that take findings back, by the line that they stand before or behind, and whether that begins an
+// ignoring are the comments of a file that take findings back, by the line that they are before or behind, and whether that begins an
 // item of a list.
 func ignoring(file []byte) (before map[int][]string, behind map[int]string, items map[int]bool) {
 	before, behind, items = map[int][]string{}, map[int]string{}, map[int]bool{}

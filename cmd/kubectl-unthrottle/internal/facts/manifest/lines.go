@@ -77,7 +77,7 @@ func (l *lines) line(n int) []byte {
 	return l.data[start : start+end+1]
 }
 
-// letters is how many characters there are between two places, of which the first begins one.
+// letters is how many characters there are between two places; the first one begins a character.
 func (l *lines) letters(from, to int) int {
 	if to-from <= block {
 		return utf8.RuneCount(l.data[from:to])
@@ -89,8 +89,8 @@ func (l *lines) letters(from, to int) int {
 	return before(to) - before(from)
 }
 
-// character is where the character begins that a place is in. A byte that is part of none, as in a text that is not UTF-8, is one by
-// itself, as editors show it.
+// character is where the character begins that a place is in. A byte that isn't part of one, as in a text that is not UTF-8, counts
+// as one, as in editors.
 func character(data []byte, at int) int {
 	for i := at - 1; i >= 0 && i > at-utf8.UTFMax; i-- {
 		if utf8.RuneStart(data[i]) {

@@ -24,7 +24,7 @@ func NewLive() *Live {
 // An Object is a live one.
 type Object struct {
 	Kind, Namespace, Name, UID string
-	Owner                      Owner    // that controls it; its UID is "" if there is none
+	Owner                      Owner    // that controls it; its UID is "" if there isn't one
 	Idle                       bool     // nothing of it runs: a ReplicaSet that is scaled to 0, a Job that is over
 	Ephemeral                  []string // names of a pod's ephemeral containers
 	Workloads                  []*workload.Workload
@@ -160,8 +160,8 @@ func (o Object) String() string {
 // A Name is an object's, in its namespace.
 type Name struct{ Namespace, Name string }
 
-// Wanted are the ConfigMaps that what was read since the last Resolve refers to, and that were not added. Those of which only
-// variables are made that are of no interest here are not among them.
+// Wanted are the ConfigMaps that what was read since the last Resolve refers to, and that were not added. Those that only
+// make variables of no interest here are not among them.
 func (l *Live) Wanted() []Name {
 	var names []Name
 	seen := map[Name]bool{}

@@ -38,7 +38,7 @@ func typed(version, kind, object string) string {
 	return fmt.Sprintf(`{"apiVersion": %q, "kind": %q, %s`, version, kind, strings.TrimPrefix(object, "{"))
 }
 
-// TestLive: the facts of a live object are those of the same object in a file, save where they stand.
+// TestLive: the facts of a live object are those of the same object in a file, except for their places.
 func TestLive(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "all.json")
 	text := typed("apps/v1", "Deployment", liveDeployment) + "\n" + typed("v1", "ConfigMap", liveConfigMap) + "\n" + typed("v1", "LimitRange", liveLimitRange)
@@ -85,7 +85,7 @@ func TestLive(t *testing.T) {
 		nowhere(reflect.ValueOf(w))
 		w.Ignore = nil // lines
 	}
-	// An API server's objects are what they are: there a template is a text, and in a file nobody knows what will be there.
+	// An API server's objects are final: there a template is a text, while in a file what will be there is unknown.
 	if !reflect.DeepEqual(live, fromFile) {
 		t.Errorf("live\n%+v\nfrom a file\n%+v", live, fromFile)
 	}
@@ -116,7 +116,7 @@ func nowhere(v reflect.Value) {
 	}
 }
 
-// TestLiveProblems: what is wrong with an object is told with its name.
+// TestLiveProblems: what is wrong with an object is reported with its name.
 func TestLiveProblems(t *testing.T) {
 	l := NewLive()
 	bad := `{"metadata": {"name": "odd"}, "spec": {"containers": [{"name": "a", "image": "a", "resources": {"limits": {"cpu": "x"}}}]}}`
@@ -133,7 +133,7 @@ func TestLiveProblems(t *testing.T) {
 	}
 }
 
-// FuzzLive: whatever a server answers, it is read or refused.
+// FuzzLive: any answer of a server is read or refused.
 func FuzzLive(f *testing.F) {
 	f.Add([]byte(`{"items": [` + liveDeployment + `], "metadata": {"continue": "more"}}`))
 	f.Add([]byte(`{"items": [` + liveConfigMap + `, ` + liveLimitRange + `]}`))

@@ -26,7 +26,7 @@ type Rendering struct {
 	}
 	// Chart has values and names for charts that are named themselves. Those that are found take their own.
 	Chart render.Request
-	// Keep has the files that kustomizations take read by themselves, too, as what changes files wants them.
+	// Keep has the files that kustomizations take read on their own, too, because what changes files needs them.
 	Keep bool
 }
 
@@ -36,7 +36,7 @@ func given(q render.Request) bool { return len(q.Values)+len(q.Set)+len(q.SetStr
 // mostRendering is how long all of them may take together.
 const mostRendering = 10 * time.Minute
 
-// Bounds on the directory of a chart. Helm takes no larger files, and no more of them together.
+// Bounds on the directory of a chart. Helm takes no larger files, and not more of them together.
 const (
 	mostChartFile  = 5 << 20
 	mostChartBytes = 100 << 20
@@ -49,18 +49,18 @@ const (
 type sources struct {
 	charts  []*chart
 	folders []*folder          // kustomizations
-	known   map[string]*folder // by their absolute directories, also of those that were not found; nil: there is none
+	known   map[string]*folder // by their absolute directories, also of those that were not found; nil: none
 	tried   map[string]bool    // charts' directories and kustomizations' files
-	done    map[string]bool    // those that were rendered: what they are made of is not read by itself
+	done    map[string]bool    // those that were rendered: what they are made of is not read on its own
 	part    map[string]string
 }
 
-// A chart is one to be rendered.
+// A chart is one to render.
 type chart struct {
 	tree *tree
 	dir  string // its directory, in the tree
 	file string // or itself, packed
-	// Beside are the charts that it depends on and that stand elsewhere in the tree, by where Helm would put them: charts/common.
+	// beside are the charts that it depends on and that are elsewhere in the tree, by where Helm would put them: charts/common.
 	beside map[string]string
 }
 
@@ -74,10 +74,10 @@ func (r *reader) chart(t *tree, dir string) {
 	}
 }
 
-// told says whether a chart was tried to be rendered: then it is told why not, if not.
+// told says whether rendering a chart was tried: then a failure is reported with its reason.
 func (s *sources) told(dir string) bool { return dir != "" && s.tried[dir] }
 
-// skip says why a file is not read by itself, or "".
+// skip says why a file is not read on its own, or "".
 func (s *sources) skip(in input) string {
 	if in.top != "" && s.done[in.top] {
 		return "a template of a Helm chart, which is rendered"
@@ -312,8 +312,8 @@ func (c *chart) place(name, file string) string {
 // mostLocal is how deep charts that depend on each other are brought together.
 const mostLocal = 5
 
-// withLocal adds the charts that a chart depends on by file://, and that are not in it yet, as helm dependency build does: where they
-// stand in what was named. Others stay missing.
+// withLocal adds the charts that a chart depends on by file://, and that are not in it yet, as helm dependency build does: if they
+// are below what was named. Others stay missing.
 func withLocal(ctx context.Context, t *tree, dir string, files []render.File, depth int) (all []render.File, beside map[string]string, err error) {
 	var says struct {
 		Dependencies []struct{ Name, Repository string }

@@ -171,7 +171,7 @@ func TestMadeExcluded(t *testing.T) {
 	}
 }
 
-// TestMadeTemplates holds that braces in what was rendered are no templates, and that all of a chart is near to all else of it.
+// TestMadeTemplates checks that braces in what was rendered are not templates, and that all of a chart is near everything else in it.
 func TestMadeTemplates(t *testing.T) {
 	dir := written(t, map[string]string{"Chart.yaml": "name: a\nversion: 1\n", "templates/x/a.yaml": "{{ x }}", "templates/y/b.yaml": "{{ y }}"})
 	o := Options{Rendering: Rendering{By: fake(func(render.Request) (*render.Reply, error) {

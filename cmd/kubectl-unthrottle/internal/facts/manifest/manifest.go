@@ -1,6 +1,6 @@
 // Package manifest answers: which programs do these files start, and what do the files say about their CPU? In go the names of
-// files and directories, or standard input; out come workloads with their containers, limits and variables, each with the
-// place it stands at, and the problems that kept something from being read.
+// files and directories, or standard input; out come workloads with their containers, limits and variables, each with its
+// place, and the problems that kept something from being read.
 //
 // It reads YAML and JSON as kubectl does, whole streams of either, and judges nothing: rules do. What a file leaves open stays
 // open: a template that was not rendered, a variable from a ConfigMap that is not among the files. One bad document is a
@@ -39,8 +39,8 @@ func (s *Set) Named() int {
 // Options say how to read. The zero value is fine.
 type Options struct {
 	Stdin io.Reader // what the name "-" stands for
-	Whole bool      // files keep their bytes, whatever is in them
-	// Rendering says how charts and kustomizations are rendered. Without it their templates are read as far as they are YAML.
+	Whole bool      // files keep their bytes, regardless of what is in them
+	// Rendering says how charts and kustomizations are rendered. Without it their templates are read if they are YAML.
 	Rendering Rendering
 	// MaxBytes is how large a file may be: 256 MiB, unless it is set. MaxObject is how large a single object may be: 4 MiB. The
 	// API server's own bound is lower; a list may be larger, as its objects are read one by one.
@@ -94,11 +94,11 @@ type File struct {
 	within   string // that directory, as it was given
 	live     bool   // it is an object of an API server, and has no lines
 
-	made  *workload.Made // it was rendered, and is no file
+	made  *workload.Made // it was rendered, and isn't a file
 	taken bool           // by a kustomization that is rendered
 }
 
-// A unit is a piece of a file that is parsed by itself: a document, or an object of a long list.
+// A unit is a piece of a file that is parsed on its own: a document, or an object of a long list.
 type unit struct {
 	start, end int
 	document   int    // of the file, from 0
@@ -129,7 +129,7 @@ func (f *File) dir() string {
 
 // Tree parses the object at a place again. Trees take far more memory than the text that they are made of, so none is kept.
 func (f *File) Tree(at workload.Position) (*Node, error) {
-	// An empty value may stand at the very end of its unit.
+	// An empty value may be at the very end of its unit.
 	last := max(at.Offset, at.End-1)
 	if at.End == at.Offset {
 		last--
@@ -212,7 +212,7 @@ func Read(ctx context.Context, o Options, names ...string) (*Set, error) {
 	r.tellFaults()
 	r.fold(r.set.Files...)
 	for _, f := range r.set.Files {
-		f.lines = nil // all places are told
+		f.lines = nil // all places are known
 	}
 	sortProblems(r.set.Problems)
 	return r.set, nil

@@ -266,7 +266,7 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-// TestBounds reads what is meant to exhaust a reader.
+// TestBounds reads what is made to exhaust a reader.
 func TestBounds(t *testing.T) {
 	var bomb strings.Builder
 	bomb.WriteString("apiVersion: v1\nkind: Pod\na0: &a0 [x, x]\n")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Node is a value of a document and the bytes of the file that it stands in.
+// A Node is a value of a document and the bytes of the file that it is in.
 type Node struct {
 	Kind   Kind
 	Style  Style
@@ -88,8 +88,8 @@ func (n *Node) number() string {
 	return text
 }
 
-// get finds a key's value as kubectl does: of a key that stands twice the last one counts, and what a merge key brings stands
-// where the merge key stands.
+// get finds a key's value as kubectl does: if a key is there twice the last one counts, and what a merge key brings is where
+// the merge key is.
 func (n *Node) get(key string) (value *Node, shared bool) {
 	return n.find(key, map[*Node]bool{})
 }
@@ -112,7 +112,7 @@ func (n *Node) find(key string, seen map[*Node]bool) (value *Node, shared bool) 
 	return nil, false
 }
 
-// merged finds a key in what a merge key brings: a map, or a list of maps of which the first counts. A map that was looked at
+// merged finds a key in what a merge key brings: a map, or a list of maps, where the first counts. A map that was looked at
 // is not looked at again: a few lines can name each other a million times.
 func (n *Node) merged(key string, seen map[*Node]bool) *Node {
 	if seen[n] {
@@ -165,7 +165,7 @@ func (n *Node) pairs(list []pair, shared bool, keys map[string]bool, seen map[*N
 
 func isMerge(key *Node) bool { return key.Tag == "!!merge" }
 
-// walk visits a node and all that stand in it, without following aliases, until visit says false for a node.
+// walk visits a node and all nodes in it, without following aliases, until visit says false for a node.
 func (n *Node) walk(visit func(*Node) bool) {
 	if !visit(n) {
 		return

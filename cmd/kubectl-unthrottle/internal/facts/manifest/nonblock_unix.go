@@ -4,5 +4,5 @@ package manifest
 
 import "syscall"
 
-// nonblock keeps the opening of a pipe from waiting for somebody to write into it.
+// nonblock keeps the opening of a pipe from waiting for a writer.
 const nonblock = syscall.O_NONBLOCK

@@ -87,7 +87,7 @@ func (r *reader) units(ctx context.Context, f *File, at int) {
 // objects reads the objects of a file.
 func (r *reader) objects(ctx context.Context, f *File) {
 	objects := 0
-	var pending []comment // that stand before a document's marker, and so are meant for the next one
+	var pending []comment // that are before a document's marker, and so belong to the next one
 	for _, u := range f.units {
 		if ctx.Err() != nil {
 			return
@@ -99,7 +99,7 @@ func (r *reader) objects(ctx context.Context, f *File) {
 		}
 		if f.found && f.chart == "" && !isKustomization(filepath.Base(f.Name)) && u.path == "" &&
 			!bytes.Contains(f.Data[u.start:u.end], []byte("kind")) && !bytes.Contains(f.Data[u.start:u.end], []byte(ignoreWord)) {
-			continue // somebody else's: it is not worth parsing
+			continue // not ours: it is not worth parsing
 		}
 		root, err := f.parse(u)
 		if err == nil && root != nil {
@@ -139,8 +139,8 @@ func (r *reader) objects(ctx context.Context, f *File) {
 	}
 }
 
-// broken tells of a document that can't be parsed. In a directory there are files of all kinds: what does not look like an
-// object of Kubernetes is no matter of ours. It says whether it looks like one.
+// broken reports a document that can't be parsed. In a directory there are files of all kinds: what does not look like an
+// object of Kubernetes is not our concern. It says whether it looks like one.
 func (r *reader) broken(f *File, u unit, err error) bool {
 	text := f.Data[u.start:u.end]
 	ours := bytes.Contains(text, []byte("apiVersion")) || bytes.Contains(text, []byte("kind:"))
@@ -169,7 +169,7 @@ func (r *reader) broken(f *File, u unit, err error) bool {
 	switch kind, name := nameOf(text); {
 	case f.found && filled.Match(text):
 		r.problem(f, at, Warning, "render it first, or leave it out: --exclude", "it is a template that was not rendered: what it says is not known")
-	case f.found && !bytes.Contains(text, []byte("containers")) && !aboutPods.Match(text): // there is no pod in it, but one may refer to it
+	case f.found && !bytes.Contains(text, []byte("containers")) && !aboutPods.Match(text): // it has no pod, but one may refer to it
 		r.unparsed = append(r.unparsed, brokenObject{f, missedKey{kind, name}, fault{at, hint, err.Error()}})
 	default:
 		r.problem(f, at, Error, hint, "%v", err)
@@ -195,7 +195,7 @@ var (
 	nameLine = regexp.MustCompile(`(?m)^metadata:(?:[ \t]*\{|[ \t]*\n(?:[ \t]+.*\n)*?[ \t]+)[ \t]*name:[ \t]*["']?([^\s"',}]+)`)
 )
 
-// nameOf is what an object is that does not parse, as far as its lines tell.
+// nameOf is what an unparseable object is, as far as its lines say.
 func nameOf(text []byte) (kind, name string) {
 	if m := kindLine.FindSubmatch(text); m != nil {
 		kind = string(m[1])
@@ -206,7 +206,7 @@ func nameOf(text []byte) (kind, name string) {
 	return kind, name
 }
 
-// tellFaults tells what is wrong with objects that are no workloads, when it is known which of them workloads refer to.
+// tellFaults reports what is wrong with objects that aren't workloads, once it is known which of them workloads refer to.
 func (r *reader) tellFaults() {
 	severity := func(wanted bool) Severity {
 		if wanted {
@@ -342,10 +342,10 @@ type at struct {
 type trail struct {
 	up    *trail
 	key   string
-	index int // of a list, where there is no key
+	index int // of a list, which has no key
 }
 
-// longestPath is how much of a path is told, from its end: those of Kubernetes' own kinds have 100 letters, and a label's key 320.
+// longestPath is how much of a path is given, from its end: those of Kubernetes' own kinds have 100 letters, and a label's key 320.
 const longestPath = 1 << 10
 
 // String writes a path as spec.containers[0].name.
@@ -374,7 +374,7 @@ const mostLevels = 100
 // longestName is how long a name may be. Kubernetes' own bound is 253 letters, and templates that stand for names need some more.
 const longestName = 1 << 10
 
-// name is the text of a name, which many findings may tell: one that no object can have is told by its beginning.
+// name is the text of a name, which many findings may repeat: of one that no object can have, only the beginning is given.
 func (a at) name() string {
 	if text := a.text(); len(text) <= longestName {
 		return text
@@ -438,7 +438,7 @@ func (a at) position() workload.Position {
 
 func (a at) isMap() bool { a = a.resolved(); return a.node != nil && a.node.Kind == Map }
 
-// template says whether somebody has yet to fill a value in. What Helm renders is final; what a kustomization makes may be a chart's
+// template says whether a value has yet to be filled in. What Helm renders is final; what a kustomization makes may be a chart's
 // template, as kubebuilder's charts are.
 func (a at) template() bool {
 	a = a.resolved()
@@ -449,10 +449,10 @@ func (a at) template() bool {
 	return !f.live && (f.made == nil || f.made.Kustomization != "") && a.node.isTemplate(f.Data)
 }
 
-// raw is a value as it stands in the file.
+// raw is a value as written in the file.
 func (a at) raw() string { return short(string(a.document.file.Data[a.node.Body:a.node.End])) }
 
-// text is a scalar's text, or a template as it is written.
+// text is a scalar's text, or a template as written.
 func (a at) text() string {
 	a = a.resolved()
 	switch {
@@ -564,7 +564,7 @@ func (d *document) array(a at, level int) int {
 	return n
 }
 
-// duplicates tells of keys that stand twice in a map. The items of a list are objects, and are looked at by themselves.
+// duplicates reports keys that are in a map twice. The items of a list are objects, and are looked at on their own.
 func (d *document) duplicates(root, except *Node) {
 	root.walk(func(n *Node) bool {
 		if n == except {
@@ -594,7 +594,7 @@ func (d *document) duplicates(root, except *Node) {
 	})
 }
 
-// unrendered says why a value is not known where a template stands, and has it told.
+// unrendered says why a value is not known where there is a template, and has that reported.
 func (a at) unrendered() string {
 	if d := a.document; d.template.Line == 0 {
 		d.template = a.position()
@@ -602,7 +602,7 @@ func (a at) unrendered() string {
 	return a.raw() + " is a template that was not rendered"
 }
 
-// templates tells of the templates that stand where values are wanted.
+// templates reports the templates that are where values are wanted.
 func (d *document) templates() {
 	if d.template.Line > 0 {
 		d.reader.rendering.value(d.file, d.template)

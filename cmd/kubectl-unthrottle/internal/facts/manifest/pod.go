@@ -86,7 +86,7 @@ func (s *search) look(a at, depth int) {
 	}
 }
 
-// isTemplate says whether a map has the shape of a pod's spec. Without the word "spec" above it, each container has to have both
+// isTemplate says whether a map has the shape of a pod's spec. Without the word "spec" above it, each container must have both
 // a name and an image.
 func (a at) isTemplate(spec at, bare bool) bool {
 	items := spec.get("containers").list()
@@ -121,7 +121,7 @@ func (a at) assertion() (found *Node) {
 // mostContainers is how many pods and containers of all that is read together are looked at: twice as many as whole companies have.
 const mostContainers = 200_000
 
-// full reports whether there are too many pods and containers, this one included. It tells of the first.
+// full reports whether there are too many pods and containers, this one included. It reports the first.
 func (r *reader) full(a at) bool {
 	if r.containers++; r.containers == mostContainers+1 {
 		r.problem(nil, a.position(), Error, "read it in parts", "more than %d pods and containers: those from here on are not looked at", mostContainers)

@@ -9,21 +9,21 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// problems are those of a file, by what they are about: what stands in it a hundred times is told once.
+// problems are those of a file, by what they are about: what is in it a hundred times is reported once.
 type problems map[string]*alike
 
 // alike are the problems of a kind.
 type alike struct {
 	told  []int // of the set's problems
 	count int
-	lines []int // of the first ones that are not told by themselves
+	lines []int // of the first ones that are not reported individually
 }
 
 const (
-	// mostAlike is how many problems of a kind are told by themselves.
+	// mostAlike is how many problems of a kind are reported individually.
 	mostAlike = 3
-	// mostKinds is how many kinds of problems of one file are told. Kinds are sentences of ours, but what a parser says may have words of
-	// the file in it.
+	// mostKinds is how many kinds of problems of one file are reported. Kinds are sentences of ours, but what a parser says may contain
+	// words of the file.
 	mostKinds = 50
 )
 
@@ -67,7 +67,7 @@ func (r *reader) tell(f *File, kind string, p Problem) {
 	}
 }
 
-// rest tells that there are more kinds of problems, as severe as the worst of them.
+// rest reports that there are more kinds of problems, as severe as the worst of them.
 func (r *reader) rest(f *File, severity Severity, at workload.Position) {
 	const kind = "the rest"
 	group := f.problems[kind]
@@ -81,7 +81,7 @@ func (r *reader) rest(f *File, severity Severity, at workload.Position) {
 	}
 }
 
-// fold makes one of more than a few problems of a kind: the first, with how many there are and where the next ones stand.
+// fold makes one of more than a few problems of a kind: the first, with how many there are and where the next ones are.
 func (r *reader) fold(files ...*File) {
 	var gone []int
 	for _, f := range files {
@@ -113,7 +113,7 @@ func (r *reader) fold(files ...*File) {
 	r.set.Problems = kept
 }
 
-// where names the first few lines; "" where there are none.
+// where names the first few lines; "" if none.
 func where(lines []int) string {
 	var texts []string
 	slices.Sort(lines)

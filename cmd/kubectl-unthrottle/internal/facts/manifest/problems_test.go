@@ -9,7 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// TestFold: what stands in a file many times is told once, and however much there is, that something could not be read is not lost.
+// TestFold: what is in a file many times is reported once, and no matter how much there is, it is not lost that something could not be read.
 func TestFold(t *testing.T) {
 	type one struct {
 		severity Severity

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A rendering collects what has to be rendered before it can be read: it is told once for each chart and file.
+// A rendering collects what must be rendered before it can be read: it is reported once for each chart and file.
 type rendering struct {
 	order []*unrendered
 	by    map[string]*unrendered
@@ -41,13 +41,13 @@ func (n *rendering) of(f *File, at workload.Position) *unrendered {
 	return u
 }
 
-// unreadable keeps a document that does not parse as it is a template.
+// unreadable keeps a document that does not parse because it is a template.
 func (n *rendering) unreadable(f *File, at workload.Position, pods bool) {
 	u := n.of(f, at)
 	u.whole, u.pods = true, u.pods || pods
 }
 
-// value keeps that a value was wanted where a template stands.
+// value keeps that a value was wanted where a template is.
 func (n *rendering) value(f *File, at workload.Position) { n.of(f, at).pods = true }
 
 // tell makes the problems.
@@ -85,7 +85,7 @@ func isKustomizationObject(file, kind, version string) bool {
 	return isKustomization(filepath.Base(file)) && version == "" && (kind == "" || kind == "Kustomization" || kind == "Component")
 }
 
-// kustomization tells what to do with a kustomization.
+// kustomization says what to do with a kustomization.
 func (r *reader) kustomization(f *File, a at) {
 	if r.sources.tried[f.Name] {
 		return
@@ -98,7 +98,7 @@ func (r *reader) kustomization(f *File, a at) {
 	r.problem(f, a.position(), Note, hint, "a kustomization: what it patches and generates is known once it is rendered")
 }
 
-// kustomizationFiles are the files that a kustomization names and that are no manifests by themselves, and why.
+// kustomizationFiles are the files that a kustomization names and that aren't manifests themselves, and why.
 func kustomizationFiles(data []byte) map[string]string {
 	type path struct {
 		Path string `yaml:"path"`
@@ -123,7 +123,7 @@ func kustomizationFiles(data []byte) map[string]string {
 			Additional []string `yaml:"additionalValuesFiles"`
 		} `yaml:"helmCharts"`
 	}
-	// What does not fit leaves its field empty; reading the file tells what is broken.
+	// What does not fit leaves its field empty; reading the file reports what is broken.
 	_ = safely(func() error { return yaml.Unmarshal(data, &k) })
 	files := map[string]string{}
 	add := func(why string, names ...string) {
@@ -159,7 +159,7 @@ func kustomizationFiles(data []byte) map[string]string {
 	return files
 }
 
-// safely runs a function of the YAML library, whose scanner has panicked on texts that nobody writes.
+// safely runs a function of the YAML library, whose scanner has panicked on texts that no one writes.
 func safely(do func() error) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -185,7 +185,7 @@ func helmFile(name string, inChart bool) string {
 
 var chartVersion = regexp.MustCompile(`(?m)^version:`)
 
-// helmContent says what a file is that was named by itself: a chart's Chart.yaml or its values.
+// helmContent says what a file is that was named directly: a chart's Chart.yaml or its values.
 func helmContent(name string, data []byte) string {
 	switch filepath.Base(name) {
 	case "Chart.yaml":

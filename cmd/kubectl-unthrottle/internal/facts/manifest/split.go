@@ -11,9 +11,8 @@ import (
 // the pods of a large cluster are as many.
 const mostDocuments = 100_000
 
-// split cuts a file into the pieces that are parsed one by one, so that a broken document takes no other with it, and so that
-// no more than one is in memory. At is where the text begins, after a byte order mark. more is where the first document begins that
-// is one too many, or -1.
+// split cuts a file into the pieces that are parsed one by one, so that a broken document takes no other with it, and so that only one is
+// in memory. at is where the text begins, after a byte order mark. more is where the first document begins that is one too many, or -1.
 func split(data []byte, at int) (units []unit, more int) {
 	start, directives := at, false
 	document := 0
@@ -21,7 +20,7 @@ func split(data []byte, at int) (units []unit, more int) {
 	add := func(end int) {
 		text := data[start:end]
 		if onlyComments(text) {
-			// The directives of a document stand before its marker, and so do the comments of the first one.
+			// The directives of a document are before its marker, and so are the comments of the first one.
 			if directives = bytes.Contains(text, []byte("\n%")) || bytes.HasPrefix(text, []byte("%")); directives {
 				return
 			}
@@ -224,7 +223,7 @@ func jsonUnits(data []byte, start, end int, document *int) ([]unit, bool) {
 	return cut, true
 }
 
-// isJSON says whether a value whose brackets match is JSON, and not YAML in brackets. Of a long one the beginning tells.
+// isJSON says whether a value whose brackets match is JSON, and not YAML in brackets. For a long one the beginning decides.
 func isJSON(data []byte, start, end int) bool {
 	if end-start <= smallList {
 		_, err := parseJSON(data, start, end)

@@ -20,14 +20,14 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return e.text }
 
-// parseYAML reads the one YAML document that stands in data from start to end. It returns nil for an empty one.
+// parseYAML reads the one YAML document that is in data from start to end. It returns nil for an empty one.
 //
-// The library gives the line and the column where a node begins, counted in characters, and not where it ends. Both are made
-// bytes here by reading the text beside the nodes; a node that the text does not bear out is an error, so that nobody edits by
-// a position that is wrong.
+// The library gives the line and the column where a node begins, counted in characters, and not where it ends. Both are turned
+// into bytes here by reading the text alongside the nodes; a node that the text does not bear out is an error, so that no edit
+// uses a wrong position.
 func parseYAML(data []byte, start, end int) (root *Node, err error) {
 	defer func() {
-		// The library's scanner has panicked on texts that nobody writes.
+		// The library's scanner has panicked on texts that no one writes.
 		if p := recover(); p != nil {
 			root, err = nil, &syntaxError{start, fmt.Sprintf("the YAML parser can't read it: %v", p)}
 		}
@@ -128,7 +128,7 @@ type placer struct {
 	nodes map[*yaml.Node]*Node
 	err   error
 
-	// The last place that was asked for: most nodes stand in order, and a line may be the whole file.
+	// The last place that was asked for: most nodes are in order, and a line may be the whole file.
 	line, column, offset int
 }
 
@@ -202,7 +202,7 @@ func (p *placer) alias(n *Node, y *yaml.Node) {
 	}
 }
 
-// properties skips an anchor and a tag, and what stands between them and the value.
+// properties skips an anchor and a tag, and what is between them and the value.
 func (p *placer) properties(at int, empty, has bool) int {
 	if !has {
 		return at

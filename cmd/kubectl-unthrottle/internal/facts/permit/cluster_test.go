@@ -21,7 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/permit"
 )
 
-// TestCluster asks a guard that has the agents' rights, by what install puts there: through the API server's proxy and beside it.
+// TestCluster asks a guard that has the agents' rights, by what install puts there: through the API server's proxy and directly.
 func TestCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts an API server")

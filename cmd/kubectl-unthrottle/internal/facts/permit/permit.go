@@ -1,10 +1,10 @@
-// Package permit answers: may who sends this request have what it asks for? In go a token and a path; the API server says whose the
-// token is (a TokenReview), and whether that one may get the path (a SubjectAccessReview). So whoever runs the cluster grants and
-// takes the right by RBAC, as for the metrics of Kubernetes' own programs. Out comes the handler behind it, or 401, 403, or 503 where
-// the API server can't be asked: nobody is let in unseen.
+// Package permit answers: may the sender of this request have what it asks for? In go a token and a path; the API server says whose
+// the token is (a TokenReview), and whether that one may get the path (a SubjectAccessReview). So the cluster's administrators grant
+// and revoke the right by RBAC, as for the metrics of Kubernetes' own programs. Out comes the handler behind it, or 401, 403, or 503
+// where the API server can't be asked: no one is let in unseen.
 //
-// What was answered is remembered for a short while. Who asks with what nobody has seen before has to wait for few others, and takes
-// no room from those who were let in: one who sends rubbish makes neither the API server nor a scrape of Prometheus' suffer much.
+// What was answered is remembered for a short while. A caller with a token not seen before has to wait for few others, and takes no
+// room from callers that were let in: one who sends rubbish makes neither the API server nor a Prometheus scrape suffer much.
 //
 // It keeps sums of tokens and no token, and writes none to a log.
 package permit
@@ -31,8 +31,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Header is where a request that comes through the API server's proxy has its token: the proxy takes Authorization away, which is
-// the user's own. Such a token has to be for Audience alone, so that it is worth nothing elsewhere.
+// Header is where a request that comes through the API server's proxy has its token: the proxy removes Authorization, which is
+// the user's own. Such a token must be for Audience alone, so that it is worth nothing elsewhere.
 const (
 	Header   = "X-Unthrottle-Token"
 	Audience = "unthrottle-agent"
@@ -66,10 +66,10 @@ type Guard struct {
 	good    answers
 	bad     answers
 	asking  map[string]int // strangers, by address
-	refused bool           // the API server could not be asked: it was told
+	refused bool           // the API server could not be asked: it was logged
 }
 
-// New makes a guard. The client has to be one that speaks JSON.
+// New makes a guard. The client must be one that speaks JSON.
 func New(client *rest.RESTClient, log *slog.Logger) *Guard {
 	return &Guard{
 		client: client, log: log, now: time.Now, known: make(chan struct{}, mostKnown), strangers: make(chan struct{}, mostStrangers),
@@ -94,7 +94,8 @@ var (
 	}
 )
 
-// For lets those to a handler who may get a path. The path is how the right is called; what is below it is asked for by the same name.
+// For lets callers that may get a path through to a handler. The path is how the right is called; what is below it is asked for by the same
+// name.
 func (g *Guard) For(path string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := g.answer(r, path)
@@ -116,7 +117,7 @@ func (g *Guard) For(path string, next http.Handler) http.Handler {
 // A question is who asks for what.
 type question struct {
 	token string
-	own   bool // it has to be for Audience
+	own   bool // it must be for Audience
 	path  string
 }
 
@@ -180,7 +181,7 @@ func (q question) sum() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// isFor reports whether a token says of itself that it is for somebody. Nobody goes by that: it is what the API server is asked.
+// isFor reports whether a token says that it is for an audience. Nothing relies on that: it only decides what the API server is asked.
 func isFor(token, audience string) bool {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -243,10 +244,10 @@ func (g *Guard) enter(ctx context.Context, seen bool, address string) (leave fun
 	}
 }
 
-// tell writes that the API server can't be asked to the log, once, and the end of it.
+// tell logs once that the API server can't be asked, and once that it can again.
 func (g *Guard) tell(err error) {
 	if errors.Is(err, context.Canceled) {
-		return // who asked is gone
+		return // the caller is gone
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

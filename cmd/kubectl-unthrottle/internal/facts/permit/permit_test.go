@@ -97,7 +97,7 @@ func (a *apiServer) set(f func()) {
 	f()
 }
 
-// guarded is a guard that asks a server, with a clock of its own, before a handler that tells what came.
+// guarded is a guard that asks a server, with a clock of its own, before a handler that records what came.
 func guarded(t *testing.T, rights ...string) (*apiServer, http.Handler, *atomic.Int64) {
 	t.Helper()
 	a := &apiServer{t: t, rights: rights}
@@ -207,7 +207,7 @@ func TestRemembered(t *testing.T) {
 	if code := prometheus(); code != 200 {
 		t.Errorf("with it again: %d", code)
 	}
-	// Nobody is let in unseen.
+	// No one is let in unseen.
 	a.set(func() { a.down = true })
 	if code := prometheus(); code != 200 {
 		t.Errorf("while it is remembered: %d", code)
@@ -222,7 +222,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// Whoever sends rubbish without end takes nothing from those who were let in: they are remembered, and have room of their own.
+// A client that sends rubbish without end takes nothing from those who were let in: they are remembered, and have room of their own.
 func TestRubbish(t *testing.T) {
 	a, h, clock := guarded(t, "prometheus /metrics")
 	if code, _ := ask(h, "/metrics", "Authorization", "Bearer prometheus"); code != 200 {
@@ -262,7 +262,7 @@ func TestRubbish(t *testing.T) {
 		code, _ := ask(h, "/metrics", "Authorization", "Bearer prometheus")
 		done <- code
 	}()
-	a.set(func() { a.hold = nil }) // for who comes now; the strangers' questions stay open
+	a.set(func() { a.hold = nil }) // for later callers; the strangers' questions stay open
 	if code := <-done; code != 200 && code != 503 {
 		t.Errorf("%d", code)
 	}

@@ -15,7 +15,7 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 )
 
-// Reader is the service account in the agents' namespace that people ask as: who may make a token for it may read what agents tell.
+// Reader is the service account in the agents' namespace that people ask as: anyone who may make a token for it may read what agents say.
 const Reader = "unthrottle-reader"
 
 const (
@@ -29,8 +29,8 @@ var proxied = regexp.MustCompile(`^(.*/api/v1/namespaces/)([a-z0-9-]+)/pods/http
 // Tickets gives requests to agents through the API server's proxy what agents ask for. The user's own token never goes to a pod: the
 // API server makes another one for it, of an account that may do nothing else, for Audience alone, and for ten minutes.
 //
-// Where there is no such account the request goes as it is; where the user may not make such a token, the API server's refusal is the
-// answer.
+// Where there is no such account the request goes unchanged; where the user may not make such a token, the API server's refusal is
+// the answer.
 func Tickets(next http.RoundTripper) http.RoundTripper {
 	return &tickets{next: next, now: time.Now, all: map[string]ticket{}}
 }
@@ -43,7 +43,7 @@ type tickets struct {
 	all map[string]ticket // by namespace
 }
 
-// A ticket is a token; "": there is none to be had.
+// A ticket is a token; "": none can be had.
 type ticket struct {
 	token string
 	until time.Time
@@ -91,7 +91,7 @@ func (t *tickets) get(of *http.Request, path, namespace string) (token string, r
 		return "", nil, err
 	}
 	switch {
-	case response.StatusCode == http.StatusNotFound: // the agents of an older version ask nobody
+	case response.StatusCode == http.StatusNotFound: // the agents of an older version ask no one
 		response.Body.Close()
 		t.all[namespace] = ticket{"", t.now().Add(ticketSpare)}
 		return "", nil, nil

@@ -17,8 +17,8 @@ import (
 
 const limit = 8 * time.Minute // so that a hang ends; it judges no speed
 
-// TestCluster: a real API server takes what Watch asks for, and tells what Watch expects. There is no kubelet: what one would write
-// into a status is written by hand.
+// TestCluster: a real API server takes what Watch asks for, and sends what Watch expects. There is no kubelet: the test writes what
+// one would write into a status.
 func TestCluster(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{ControllerManager: true})
 	clustertest.WaitFor(t, limit, func() error {

@@ -23,17 +23,17 @@ type KubeletOptions struct {
 	Host      string // the node's address or name
 	Port      int    // 0: 10250
 	TokenFile string // ""; that of the pod's service account
-	CAFile    string // of who signed the kubelet's certificate; "": that of the pod's service account
+	CAFile    string // of the signer of the kubelet's certificate; "": that of the pod's service account
 	Insecure  bool   // take any certificate: most kubelets sign their own
 }
 
 const ofAccount = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
-// A kubelet is asked for the pods of its node when it has to be.
+// A kubelet is asked for the pods of its node when necessary.
 type kubelet struct {
 	*store
 	*server
-	wanted chan struct{} // somebody wants what is not known, or is old
+	wanted chan struct{} // a caller wants what is not known, or is old
 	done   chan struct{}
 
 	patience    time.Duration // for one answer
@@ -43,11 +43,11 @@ type kubelet struct {
 
 	mu      sync.Mutex
 	asked   time.Time
-	unknown map[string]time.Time // IDs that nobody knew, and since when they are asked for
+	unknown map[string]time.Time // IDs that were not known, and since when they are asked for
 }
 
-// Kubelet asks the kubelet of a node for its pods until ctx ends: at first, when somebody wants a container that it does not know,
-// at most once a second, and once a minute as long as somebody wants anything, because limits change without a new container. It
+// Kubelet asks the kubelet of a node for its pods until ctx ends: at first, when a caller wants a container that it does not know,
+// at most once a second, and once a minute as long as any caller wants anything, because limits change without a new container. It
 // answers at once with what it knows; what it does not know it may know a moment later.
 //
 // Needed is the verb get for nodes/pods from Kubernetes 1.33 on. Earlier ones ask for nodes/proxy, which also lets its owner run
@@ -93,7 +93,7 @@ func (k *kubelet) Container(ref podpath.Ref) (Container, bool) {
 	if k.wants(ref.Container, ok) {
 		select {
 		case k.wanted <- struct{}{}:
-		default: // somebody waits already, and one answer is for all
+		default: // a caller waits already, and one answer is for all
 		}
 	}
 	return c, ok
@@ -117,7 +117,7 @@ func (k *kubelet) wants(id string, known bool) bool {
 	return true
 }
 
-// run asks the kubelet once, and then for whoever wants something.
+// run asks the kubelet once, and then whenever a caller wants something.
 func (k *kubelet) run(ctx context.Context) {
 	defer close(k.done)
 	for {

@@ -58,7 +58,7 @@ func stranger(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// TestKubelet: it is asked once, for who wants what it does not know, at most once a second, and once a minute for changes.
+// TestKubelet: it is asked once, for callers that want what it does not know at most once a second, and once a minute for changes.
 func TestKubelet(t *testing.T) {
 	o := tokens(t, nil)
 	o.Insecure, o.CAFile = true, ""
@@ -107,7 +107,7 @@ func TestKubelet(t *testing.T) {
 			t.Errorf("asked at %s", got)
 		}
 		body = "hang"
-		pass(time.Hour) // nobody wants anything
+		pass(time.Hour) // no one wants anything
 		image(k, idA)
 		pass(21 * time.Second)
 		if err := k.Err(); image(k, idA) != "app:2" || err == nil || !strings.Contains(err.Error(), "asking the kubelet at 127.0.0.1:10250 for its pods: timed out") || len(asked) != 5 {
@@ -124,7 +124,7 @@ func TestKubelet(t *testing.T) {
 	})
 }
 
-// TestKubeletServer: the token goes to a server that the authority signed, and what it refuses is told with what is missing.
+// TestKubeletServer: the token goes to a server that the authority signed, and what it refuses is reported with what is missing.
 func TestKubeletServer(t *testing.T) {
 	code, body := 200, one("", "app:1")
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

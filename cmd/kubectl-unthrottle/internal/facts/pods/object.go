@@ -31,7 +31,7 @@ type pod struct {
 	}
 }
 
-// A managed entry says who has written some fields, and when. Those that a resize has written stand apart.
+// A managed entry says who has written some fields, and when. Those that a resize has written are separate.
 type managed struct {
 	Subresource string
 	Time        time.Time
@@ -81,7 +81,7 @@ type resources struct{ Limits, Requests amounts }
 
 type amounts struct{ CPU cpus }
 
-// cpus is a number of CPUs, 0 where there is none. Kubernetes' own library works for minutes on 7e-77777771, which this one refuses.
+// cpus is a number of CPUs, 0 for none. Kubernetes' own library works for minutes on 7e-77777771, which this one refuses.
 type cpus float64
 
 func (c *cpus) UnmarshalJSON(data []byte) error {

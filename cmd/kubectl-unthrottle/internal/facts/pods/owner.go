@@ -13,7 +13,7 @@ import (
 // An Owner is what made a pod.
 type Owner struct{ APIVersion, Kind, Name string }
 
-// OwnerOf is what made a pod, by what the pod itself says: nobody is asked. made is when it was created; zero: it is being created now.
+// OwnerOf is what made a pod, by what the pod itself says: nothing is asked. made is when it was created; zero: it is being created now.
 func OwnerOf(pod string, refs []metav1.OwnerReference, labels map[string]string, made time.Time) Owner {
 	i := slices.IndexFunc(refs, func(o metav1.OwnerReference) bool {
 		return o.Controller != nil && *o.Controller && o.Kind != "Node" // a static pod belongs to its node
@@ -45,7 +45,7 @@ func withoutHash(name, hash string) (string, bool) {
 }
 
 // withoutMinute is the name of a CronJob, from that of its Job: the controller appends the minute for which it was due, counted
-// from 1970. A number that is no minute near to the pod's beginning is part of a name that a person chose: migrate-20261123.
+// from 1970. A number that isn't a minute near the pod's beginning is part of a name that a person chose: migrate-20261123.
 func withoutMinute(name string, made time.Time) (string, bool) {
 	const near = 30 * 24 * time.Hour
 	i := strings.LastIndexByte(name, '-')

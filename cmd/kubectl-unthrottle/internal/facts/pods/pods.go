@@ -1,9 +1,9 @@
 // Package pods answers: which pod, owner and image is a container of this node? In goes what package podpath reads from a cgroup's
-// path; out comes what the API server, or the kubelet, knows of the container with that ID.
+// path; out comes what the API server, or the kubelet, knows about the container with that ID.
 //
-// There are two sources. [Watch] asks the API server, which is told of every change; [Kubelet] asks the kubelet of the node, and
-// only when a container turns up that it does not know: for clusters in which nobody on a node may list pods. Both keep of a pod
-// what a Container has and nothing else, keep what they knew where they can't ask, and say so by Err.
+// There are two sources. [Watch] asks the API server, which reports every change; [Kubelet] asks the kubelet of the node, and
+// only when a container turns up that it does not know: for clusters in which no program on a node may list pods. Both keep only
+// what a Container has of a pod, keep what they knew when they can't ask, and say so by Err.
 package pods
 
 import (
@@ -23,7 +23,7 @@ type Source interface {
 	Err() error
 }
 
-// A Container is what Kubernetes says of one container.
+// A Container is what Kubernetes says about one container.
 type Container struct {
 	Namespace, Pod, UID string
 	Name                string
@@ -85,8 +85,8 @@ func (c Container) ResizedUnder(began time.Time) bool {
 }
 
 // Outdated is the limit, if the spec takes GOMAXPROCS from it and would give another number now than a process was started with; 0: it
-// would not, or that can't be told. quota is that of the container's cgroup, CPUs: the API may not have heard yet, or a change may not be
-// made yet. The divisor is not known: whichever it is, one of the two numbers comes of it.
+// would not, or that is unknown. quota is that of the container's cgroup, CPUs: the API may not have heard yet, or a change may not be
+// made yet. The divisor is not known: whichever it is, it gives one of the two numbers.
 func (c Container) Outdated(procs int, quota float64) float64 {
 	limit := cmp.Or(c.Actual, c.Limit)
 	if c.Spec.Form != Limits || c.Spec.Of != "" || limit <= 0 || math.Abs(quota-limit) > 0.01*limit {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// muteKey is the annotation of a pod that names rules which nobody wants to hear of: "all", or a list.
+	// muteKey is the annotation of a pod that names the rules to mute: "all", or a list.
 	muteKey = "unthrottle.dev/mute"
-	// mirrorKey is the annotation by which the API server's copy of a static pod tells the UID that the kubelet uses.
+	// mirrorKey is the annotation by which the API server's copy of a static pod has the UID that the kubelet uses.
 	mirrorKey = "kubernetes.io/config.mirror"
 )
 
@@ -75,8 +75,8 @@ func (p *pod) resized(name string) (last time.Time) {
 	return last
 }
 
-// setting is GOMAXPROCS as a container's spec gives it. Of several entries the last one counts, and each counts more than what is
-// taken whole.
+// setting is GOMAXPROCS as a container's spec gives it. If there are several entries the last one counts, and each counts more
+// than what is taken whole.
 func (c *container) setting() (s Setting) {
 	if len(c.EnvFrom) > 0 {
 		s.Form = EnvFrom
@@ -106,7 +106,7 @@ func (c *container) setting() (s Setting) {
 	return s
 }
 
-// MutedBy are the rules that the annotations of a pod mute, as they are written there.
+// MutedBy are the rules that the annotations of a pod mute, as written there.
 func MutedBy(annotations map[string]string) []string {
 	return strings.FieldsFunc(annotations[muteKey], func(r rune) bool { return strings.ContainsRune(", ;\t\r\n", r) })
 }

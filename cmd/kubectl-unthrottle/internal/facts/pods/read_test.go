@@ -236,7 +236,7 @@ func FuzzIDs(f *testing.F) {
 	})
 }
 
-// FuzzList: whatever a server sends, a list is read or refused, and no container is without its ID.
+// FuzzList: no matter what a server sends, a list is read or refused, and no container is without its ID.
 func FuzzList(f *testing.F) {
 	pods := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Pod{*deployed()}}
 	f.Add(text(f, pods))

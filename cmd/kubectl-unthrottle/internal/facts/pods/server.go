@@ -25,7 +25,7 @@ const (
 
 var (
 	errNotPods = errors.New("its answer is not what Kubernetes sends")
-	errGone    = errors.New("too old a version to continue from") // so everything has to be read again
+	errGone    = errors.New("too old a version to continue from") // so everything must be read again
 )
 
 // A refusal is an answer with another status than 200.
@@ -106,7 +106,7 @@ func (s *server) get(ctx context.Context, path string, query url.Values) (io.Rea
 	return nil, refused
 }
 
-// A reader reads objects from a stream, each of which has to be of a sensible size. It holds one at a time.
+// A reader reads objects of a sensible size from a stream. It holds one at a time.
 type reader struct {
 	*json.Decoder
 	from io.Reader

@@ -44,7 +44,7 @@ func (s *store) say(err error) {
 	s.err = err
 }
 
-// put replaces what is known of a pod.
+// put replaces what is known about a pod.
 func (s *store) put(p *pod) error {
 	containers := p.containers()
 	s.mu.Lock()

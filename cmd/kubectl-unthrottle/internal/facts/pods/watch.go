@@ -29,8 +29,8 @@ type watcher struct {
 	patience, lasting, least, most time.Duration // for an answer to begin; of a watch; between two attempts
 }
 
-// Watch asks an API server for the pods of a node, and to be told of changes, until ctx ends. Where the server goes away it keeps
-// what it knew, says so by Err, and tries again for ever. Needed are the verbs list and watch for pods.
+// Watch asks an API server for the pods of a node, and watches for changes, until ctx ends. If the server goes away it keeps what
+// it knew, says so by Err, and tries again forever. Needed are the verbs list and watch for pods.
 //
 // It costs an API server little: the list comes from its memory, by node, and a watch wakes it for this node's pods only.
 func Watch(ctx context.Context, config *rest.Config, node string) (Source, error) {
@@ -144,7 +144,7 @@ func (w *watcher) list(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// follow is told of changes since a version. It returns the last one that it was told of, and nil when the server ends the watch,
+// follow receives changes since a version. It returns the last version that it received, and nil when the server ends the watch,
 // which it does from time to time.
 func (w *watcher) follow(ctx context.Context, version string) (string, error) {
 	lasting := w.lasting + rand.N(w.lasting)

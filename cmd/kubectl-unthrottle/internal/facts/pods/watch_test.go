@@ -126,7 +126,7 @@ func pass(d time.Duration) {
 // hold keeps a watch open without a word.
 func hold(ctx context.Context, _ int, _ string, out *io.PipeWriter) { <-ctx.Done() }
 
-// TestWatch: it knows what the list and the events say, and asks from the last version that it was told of.
+// TestWatch: it knows what the list and the events say, and asks from the last version that it received.
 func TestWatch(t *testing.T) {
 	var events chan string
 	s := &script{
@@ -263,7 +263,7 @@ func TestHanging(t *testing.T) {
 	})
 }
 
-// TestLies: what is no list of pods, or no event, is told, and nothing known is lost.
+// TestLies: what isn't a list of pods, or an event, is reported, and nothing known is lost.
 func TestLies(t *testing.T) {
 	for name, c := range map[string]struct{ list, event, want string }{
 		"a page":          {list: "<html>welcome</html>", want: errNotPods.Error()},
@@ -305,7 +305,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestRefused: what is missing is told, and a server that asks for patience gets it.
+// TestRefused: what is missing is reported, and a server that asks for patience gets it.
 func TestRefused(t *testing.T) {
 	status := `{"kind":"Status","status":"Failure","message":"pods is forbidden: User \"me\" cannot list resource \"pods\""}`
 	for _, c := range []struct {
@@ -330,8 +330,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestManyBytes: an answer of 100 MB is not kept, whether it is one object, very many, or an error; what is sent to another
-// address is no business of the token's.
+// TestManyBytes: an answer of 100 MB is not kept, whether it is one object, very many, or an error; and no other address is asked.
 func TestManyBytes(t *testing.T) {
 	const much = 100 << 20
 	var sent atomic.Int64

@@ -1,5 +1,5 @@
-// Package registry answers: which program is in an image that nobody has on disk? In go the names of images as containers have
-// them; out comes what package binary makes of each. It pulls an image into a directory that goes when it is read.
+// Package registry answers: which program is in an image that isn't on disk? In go the names of images as containers have
+// them; out comes what package binary makes of each. It pulls an image into a directory that is removed once it is read.
 //
 // It asks the registries that the names say, with the credentials that docker and podman have for them, and nothing else. Each
 // image has its size and its time.
@@ -38,7 +38,7 @@ type Image struct {
 type Options struct {
 	AtOnce int           // images at the same time; 0: 2
 	Within time.Duration // for an image; 0: 2 minutes
-	Most   int64         // bytes of an image's layers, as they are sent; 0: 1 GB
+	Most   int64         // bytes of an image's layers, as sent; 0: 1 GB
 }
 
 // A Program is what was found in an image. Err says why it was not read, or not understood.
@@ -113,7 +113,7 @@ func pull(ctx context.Context, image, dir string, most int64) error {
 	if err != nil {
 		return fmt.Errorf("its name is none: %w", err)
 	}
-	// Blobs lie elsewhere, and so redirects are followed, as far as the client does: not to private addresses. Credentials stay.
+	// Blobs lie elsewhere, and so redirects are followed where the client does: not to private addresses. Credentials stay.
 	asks := web.New(web.Options{Of: "the registry", Most: most + mostAround, Elsewhere: true, Proxy: true})
 	defer asks.CloseIdleConnections()
 	m, err := remote.Image(ref, remote.WithContext(ctx), remote.WithTransport(asks.Transport), remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithUserAgent("kubectl-unthrottle"),

@@ -1,10 +1,10 @@
-// Package remedy answers: what is to be done about a variable of a container? A rule of package lint decides, fix writes it into
-// manifests, and the webhook into pods. It is data; nothing is decided or written here.
+// Package remedy answers: what should be done about a variable of a container? A rule of package lint decides, fix writes it
+// into manifests, and the webhook into pods. It is data; nothing is decided or written here.
 package remedy
 
 // Annotations of pods, which package manifest reads too.
 const (
-	// IgnoreKey, which may be a label as well, says what is to be left alone: "all", or rules, with a reason after them in an annotation.
+	// IgnoreKey, which may be a label as well, says what to leave alone: "all", or rules, with a reason after them in an annotation.
 	IgnoreKey = "unthrottle.dev/ignore"
 	// ChangedKey says what was changed in a pod that is not as its owner wrote it, and by which rule: "app: K001, proxy: K005".
 	ChangedKey = "unthrottle.dev/changed"
@@ -26,14 +26,14 @@ type Remedy struct {
 type Action string
 
 const (
-	Leave   Action = "leave"   // nothing in the manifest is to be changed; Why says why not
+	Leave   Action = "leave"   // nothing in the manifest should be changed; Why says why not
 	Remove  Action = "remove"  // take the variable out
 	Set     Action = "set"     // set it, in place of what is there
 	Repair  Action = "repair"  // set the divisor of its resourceFieldRef
-	Rebuild Action = "rebuild" // build the program with a newer Go: nothing in the manifest is to be changed
+	Rebuild Action = "rebuild" // build the program with a newer Go: nothing in the manifest should be changed
 )
 
-// Changes reports whether it changes a manifest, and is right for whatever program runs there.
+// Changes reports whether it changes a manifest, and is right for any program that runs there.
 func (r Remedy) Changes() bool {
 	return r.Only == "" && (r.Action == Remove || r.Action == Set || r.Action == Repair)
 }

@@ -2,7 +2,7 @@ package render
 
 import "golang.org/x/sys/unix"
 
-// bound has the kernel refuse what is far more than a request may take, in one piece, before anybody can look. What Go reserves and
+// bound has the kernel refuse what is far more than a request may take, in one piece, before anyone can look. What Go reserves and
 // does not use does not count.
 func bound(memory int64) {
 	most := uint64(memory) * 3 / 2

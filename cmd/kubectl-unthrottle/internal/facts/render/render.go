@@ -1,9 +1,8 @@
-// Package render answers: what does a Helm chart or a kustomization say once it is rendered? In go the files of a chart with values for
-// it, or the directory of a kustomization; out come documents, each with the file that it was made of, or why there are none and what
-// would help.
+// Package render answers: what does a Helm chart or a kustomization say once it is rendered? In go the files of a chart with values for it,
+// or the directory of a kustomization; out come documents, each with the file that it was made of, or why there are none and what would help.
 //
 // Templates are programs. One that does not end can't be stopped from within Go, and one that doubles a text forty times takes all
-// memory before anybody has looked. So package engine renders in a process of its own, which is this same program again: it gets the
+// memory before anyone notices. So package engine renders in a process of its own, which is this same program again: it gets the
 // chart's bytes and no environment, and it is ended with the time or the memory that it may take. Nothing is fetched, no plugin is
 // started, and no cluster is asked: lookup finds nothing.
 package render
@@ -23,7 +22,7 @@ import (
 	"time"
 )
 
-// A Request is something to be rendered: a chart by its Files or Packed, or the kustomization in Directory.
+// A Request is something to render: a chart by its Files or Packed, or the kustomization in Directory.
 type Request struct {
 	Files     []File // of a chart's directory, by their names from there, with slashes
 	Packed    []byte // a chart in one file, as helm package makes it
@@ -48,8 +47,8 @@ type File struct {
 
 // A Document is what a file was made into.
 type Document struct {
-	// Source is the file. Of a chart it is as helm writes it, the chart's name first: shop/templates/api.yaml. Of a kustomization it is
-	// a path from its directory, or "" where nobody says.
+	// Source is the file. For a chart it is as helm writes it, the chart's name first: shop/templates/api.yaml. For a kustomization it
+	// is a path from its directory, or "" if unknown.
 	Source string
 	Text   string
 	Hook   bool // of a chart
@@ -195,7 +194,7 @@ func (w *worker) ask(ctx context.Context, q Request) (*Reply, error) {
 		_ = w.end()
 		return nil, &Failure{TooLarge, err.Error()}
 	}
-	w.to.Close() // whatever is wrong: it has ended, or ends with its input
+	w.to.Close() // whatever is wrong, it has ended, or ends with its input
 	if late.Stop() {
 		late.Reset(grace)
 	}
@@ -265,7 +264,7 @@ func send(to io.Writer, v any, most int) error {
 	return err
 }
 
-// receive reads a value of which no more than so many bytes come.
+// receive reads a value of at most that many bytes.
 func receive(from io.Reader, v any, most int) error {
 	var head [8]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {

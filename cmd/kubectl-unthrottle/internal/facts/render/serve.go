@@ -10,7 +10,7 @@ import (
 )
 
 // Serve is what the process does: it answers requests until its input ends. A request that takes more than it may ends the process,
-// with nothing said: whoever asked knows what the exit code means.
+// with nothing said: the caller knows what the exit code means.
 func Serve(in io.Reader, out io.Writer, do func(Request) (*Reply, error)) error {
 	debug.SetMaxStack(256 << 20)
 	for {

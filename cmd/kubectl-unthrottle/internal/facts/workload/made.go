@@ -1,6 +1,6 @@
 package workload
 
-// Made says what the manifest of a workload was rendered from. Its places are places of what was rendered, which nobody has as a file.
+// Made says what the manifest of a workload was rendered from. Its places are places in the rendered text, which isn't a file.
 type Made struct {
 	Chart         string // the directory or the file of a Helm chart, or ""
 	Kustomization string // the directory of a kustomization, or ""

@@ -1,7 +1,7 @@
 // Package workload answers: what does a manifest say about a program's CPU? It holds facts and no opinions: package manifest
-// reads them from files, package cluster from live objects; rules, fixes and predictions go by them and never see YAML.
+// reads them from files, package cluster from live objects; rules, fixes and predictions use them and never see YAML.
 //
-// Whatever a manifest leaves open is unknown here too, never a guess: a template that was not rendered, a value from a
+// What a manifest leaves open is unknown here too, never a guess: a template that was not rendered, a value from a
 // ConfigMap that is not among the files, a variable that the image may set.
 package workload
 
@@ -14,13 +14,13 @@ type Workload struct {
 	Annotations map[string]string // the object's own
 	Ignore      []Ignore          // comments that take a finding back: # unthrottle:ignore K004 reason
 	Owner       string            // "Deployment/api" for a live object that another made; "" else
-	Made        *Made             // what it was rendered from; nil for what stands in a file, or is live
+	Made        *Made             // what it was rendered from; nil for what is in a file, or is live
 	Copies      int               // pods of a live object that are as it says, or like this one; 0 for a file
 	Pod         Pod
 	Around      Around
 }
 
-// Position is where something stands. In a live object File is "" and Path says it: spec.template.spec.containers[0].env[1].
+// Position is where something is. In a live object File is "" and Path says it: spec.template.spec.containers[0].env[1].
 type Position struct {
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`
@@ -30,7 +30,7 @@ type Position struct {
 	Offset   int    `json:"-"`        // its first byte in the file
 	End      int    `json:"-"`        // the one after its last
 	EndLine  int    `json:"-"`        // the line of its last byte
-	Shared   bool   `json:"-"`        // it stands behind an alias or a merge key, so that other places of the document mean the same text
+	Shared   bool   `json:"-"`        // it is behind an alias or a merge key, so that other places of the document mean the same text
 }
 
 // A Pod is what a pod template says.
@@ -70,7 +70,7 @@ type Container struct {
 	ResizeAt      Position
 	MemoryResize  Resize     // resizePolicy of memory
 	Env           []Variable // GOMAXPROCS, GODEBUG, GOMEMLIMIT, GOGC and what they refer to by $(VAR); later ones win, as in a pod
-	Referred      []string   // GOMAXPROCS and the like, as far as other variables than those of Env refer to them
+	Referred      []string   // GOMAXPROCS and the like, if variables other than those of Env refer to them
 	// MemoryVariable says that another variable than these has limits.memory: the program may set a limit of its own by it.
 	MemoryVariable bool
 
@@ -86,28 +86,28 @@ type Advice struct {
 	By      string // "VerticalPodAutoscaler api"
 	How     string // how its limit comes about, in a few words
 	Limit   Amount // Absent: it would take the limit away
-	Request Amount // Absent: it leaves the request as it is
+	Request Amount // Absent: it leaves the request unchanged
 	Does    bool   // it makes that change itself; else it is for people to take over
 }
 
 // An Amount is a quantity that may be absent or unknown. CPUs are in CPUs, memory in bytes.
 type Amount struct {
 	Value   float64
-	Text    string // as it is written: "500m"
+	Text    string // as written: "500m"
 	State   State
 	Unknown string // why it is not known: "{{ .Values.cpu }} is a template that was not rendered"
 }
 
-// State says what is known of a value.
+// State says what is known about a value.
 type State uint8
 
 const (
 	Absent  State = iota // the manifest does not have it
 	Known                // its value is known
-	Unknown              // it is there, or may be, and its value can't be told from the manifest
+	Unknown              // it is there, or may be, and the manifest does not say its value
 )
 
-// Resize is what a container's resizePolicy says of a resource.
+// Resize is what a container's resizePolicy says about a resource.
 type Resize string
 
 const (
@@ -122,7 +122,7 @@ type Variable struct {
 	At      Position // of the list's entry
 	ValueAt Position // of its value or valueFrom
 	Form    Form
-	Text    string // Literal: as it is written; else what it refers to, in a few words: "limits.cpu", "ConfigMap tuning, key procs"
+	Text    string // Literal: as written; else what it refers to, in a few words: "limits.cpu", "ConfigMap tuning, key procs"
 	Value   string // what the program will see, if State is Known
 	State   State
 	Unknown string // why it is not known
@@ -150,7 +150,7 @@ type Source struct {
 	Kind, Name, Prefix string
 	Optional           bool
 	At                 Position
-	Known              bool // it is among what was read; then its variables stand in Env
+	Known              bool // it is among what was read; then its variables are in Env
 }
 
 // Around is what other objects, read together with it, say about a workload.
@@ -171,7 +171,7 @@ type VPA struct {
 	Boost     bool            // startupBoost is set
 	Off       map[string]bool // containers for which it is off
 	LimitsToo bool            // controlledValues RequestsAndLimits, the default, for a container that is not off
-	LimitsOff map[string]bool // containers that are not off, and whose limits it leaves as they are
+	LimitsOff map[string]bool // containers that are not off, and whose limits it leaves unchanged
 }
 
 // An Ignore is a comment that takes findings back.

@@ -1,9 +1,9 @@
 // Package audit answers: what is wrong in a whole cluster, what does it cost, and what would help? In go the workloads of a
-// cluster, what agents say of the Go programs that run, and what Prometheus has counted; each of the latter two may be missing.
-// Out comes a row for each workload, the dearest first, and the totals.
+// cluster, what agents say about the running Go programs, and what Prometheus has counted; each of the latter two may be
+// missing. Out comes a row for each workload, the most expensive first, and the totals.
 //
 // A row says no more than its data: without an agent, without Prometheus and without a variable that only Go programs read, a
-// program is not known to be a Go program. CPUs to be saved are a range, and come from programs that were measured, never from
+// program is not known to be a Go program. CPUs that could be saved are a range, and come from measured programs, never from
 // guesses. Nothing is read or printed here, and what is wrong is for packages rule and lint to say.
 package audit
 
@@ -52,8 +52,8 @@ type Finding struct {
 	in   *Program // that it was found in; nil: the objects say so
 }
 
-// matters reports whether a finding is of something wrong. What is only worth knowing is none, unless a number was seen that does not suit
-// its limit: that of an idle program costs nothing yet.
+// matters reports whether a finding is about something wrong. What is only worth knowing isn't, unless a number was seen that does not
+// suit its limit: that of an idle program costs nothing yet.
 func (f *Finding) matters() bool {
 	return f.Severity >= finding.Warning || f.Source != FromSpec && slices.Contains(rule.OfNumber, f.Rule)
 }
@@ -68,7 +68,7 @@ type Program struct {
 	Expected          int     // what Go's own rule would choose by the limit in force
 	SetBy             string  // spec, image-or-runtime, runtime, code, default, automaxprocs, unthrottle
 	Limit             float64 // in force
-	NoLimit           bool    // it is known that there is none
+	NoLimit           bool    // it is known that it has none
 	Level             string  // that owns it: container, pod, or one above
 	CPUs              int     // that its affinity allows
 
@@ -98,7 +98,7 @@ type History struct {
 	Findings         []finding.Finding
 
 	Stalled, Waiting *float64  // shares of the time in which no thread of its group that was ready ran, and in which at least one didn't
-	InForce          float64   // the CPU limit that the kernel has, as cAdvisor tells it
+	InForce          float64   // the CPU limit that the kernel has, as cAdvisor reports it
 	Before           []float64 // other CPU limits that it had meanwhile
 	Moved            bool      // the process or its GOMAXPROCS is not the same all the time
 
@@ -121,7 +121,7 @@ type Audit struct {
 	nodes map[string]bool // with an agent that answered: it may look at every program there
 	told  map[process]Program
 
-	doubted map[string]bool // nodes with an agent that told what can't be
+	doubted map[string]bool // nodes with an agent that reported what can't be
 }
 
 type (
@@ -152,7 +152,7 @@ func (p *pod) passing(name string) bool {
 	})
 }
 
-// A row is a workload with all that is known of it.
+// A row is a workload with all that is known about it.
 type row struct {
 	first      *workload.Workload
 	variants   []*workload.Workload // the template, and pods that differ from it
@@ -164,11 +164,11 @@ type row struct {
 	cost       Cost
 }
 
-// A container is what is known of those with a name in a row.
+// A container is what is known about those with a name in a row.
 type container struct {
 	name     string
 	in       *workload.Workload
-	spec     *workload.Container // nil: it is no container of the template
+	spec     *workload.Container // nil: it isn't a container of the template
 	programs int
 	main     Program // with the most CPU
 	worst    Program // whose GOMAXPROCS suits its limit least
@@ -239,7 +239,7 @@ func (r *row) container(name string) *container {
 	return c
 }
 
-// Unseen are the containers of workloads whose programs nobody has seen, by their images, and which may be Go programs.
+// Unseen are the containers of workloads whose programs were not seen and may be Go programs, by their images.
 func (a *Audit) Unseen() map[string][]*workload.Container {
 	all := map[string][]*workload.Container{}
 	for _, r := range a.order {
@@ -263,10 +263,10 @@ func (a *Audit) Named(image string, b binary.Binary) {
 	a.known.Binaries.AddFile(image, b)
 }
 
-// Answered says that the agent of a node has told all Go programs there.
+// Answered says that the agent of a node has reported all Go programs there.
 func (a *Audit) Answered(node string) { a.nodes[node] = true }
 
-// An Outcome is what became of a program that an agent told of.
+// An Outcome is what became of a program that an agent reported.
 type Outcome uint8
 
 const (
@@ -275,12 +275,12 @@ const (
 	Unnamed           // which container of its pod it is in is not known to the agent, or not yet
 	Passing           // it is in an init or ephemeral container, which is over soon: it counts for nothing
 	Strange           // its pod has no such container
-	Unknown           // there is no such pod, now or among those that were asked for
-	Twice             // it was told before: a node may have two agents for a while
-	Otherwise         // it was told before, and not like this; what came first counts
+	Unknown           // no such pod exists now, or is among those that were asked for
+	Twice             // it was reported before: a node may have two agents for a while
+	Otherwise         // it was reported differently before; what came first counts
 )
 
-// Saw takes a program that the agent of a node tells of, if the API server knows its container there.
+// Saw takes a program that the agent of a node reports, if the API server knows its container there.
 func (a *Audit) Saw(node string, p Program) Outcome {
 	at := a.uids[p.UID]
 	if at != nil && at.Node != node {
@@ -293,8 +293,8 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 		}
 	}
 	if p.Container == "" {
-		// A container is named once its pod's status has it, and one that holds a pod's namespaces never is. Nothing is known of it
-		// but that it is there: it neither counts, nor lets the pod pass for one that was looked at.
+		// A container is named once its pod's status has it, and one that holds a pod's namespaces never is. Nothing is known about
+		// it but that it is there: it neither counts, nor lets the pod pass for one that was looked at.
 		at.unnamed = true
 		return Unnamed
 	}
@@ -329,7 +329,7 @@ func (a *Audit) Saw(node string, p Program) Outcome {
 	return Taken
 }
 
-// agrees reports whether two agents tell the same of a process, in what does not change from one scan to the next.
+// agrees reports whether two agents say the same about a process, in what does not change from one scan to the next.
 func (p Program) agrees(q Program) bool {
 	return p.GoVersion == q.GoVersion && p.GoLine == q.GoLine && p.Procs == q.Procs && p.Limit == q.Limit && p.CPUs == q.CPUs
 }
@@ -372,7 +372,7 @@ func (c *container) counts(procs int, version string) {
 	}
 }
 
-// mostVersions is how many versions of Go are told of a container.
+// mostVersions is how many versions of Go are listed for a container.
 const mostVersions = 8
 
 // found adds what was found, once for all pods.

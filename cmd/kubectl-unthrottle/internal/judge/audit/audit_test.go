@@ -14,8 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
-// TestVerdicts: each cause, from each source, with what is said about it and what is to be done. A verdict says no more than
-// its data.
+// TestVerdicts: each cause, from each source, with what is said about it and what to do. A verdict says no more than its data.
 func TestVerdicts(t *testing.T) {
 	clean := func(p *Program) { p.Procs, p.Findings = 2, nil }
 	const patch = `kubectl patch deployment api -n shop -p '{"spec":{"template":{"spec":{"containers":[{"name":"app","env":[`
@@ -31,7 +30,7 @@ func TestVerdicts(t *testing.T) {
 		first   string // rule and source of the first finding
 		text    string // in the summary
 		fix     string // in the fix
-		command string // begins the command's patch; "": there is none
+		command string // begins the command's patch; "": none
 	}{
 		{name: "nothing is known", container: app(0, 0.1, ""), verdict: Nobody, goes: GoOpen, text: "the program is not known"},
 		{name: "a limit, and nobody knows who runs", container: app(1, 0, ""), verdict: Open, goes: GoOpen, text: "which Go program runs there is not known"},
@@ -260,8 +259,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestUnnamed: what has no name hides nothing and adds nothing. Its pod does not pass for one without Go programs, and what is told of
-// the same process by name counts as ever.
+// TestUnnamed: what has no name hides nothing and adds nothing. Its pod does not pass for one without Go programs, and what is
+// reported about the same process by name counts as usual.
 func TestUnnamed(t *testing.T) {
 	nameless := func(p *Program) { p.Container, p.Namespace, p.Pod = "", "", "" }
 	for name, c := range map[string]struct {
@@ -301,7 +300,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestGone: what Prometheus has of pods that are gone counts for who owned them, and what nobody owned for nobody.
+// TestGone: what Prometheus has about pods that are gone counts for their owner, and without an owner for none.
 func TestGone(t *testing.T) {
 	cron := deployment("report", app(1, 0, ""))
 	cron.Kind, cron.APIVersion = "CronJob", "batch/v1"
@@ -319,7 +318,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestSaved: never more than was measured, and nothing where nobody measured.
+// TestSaved: never more than was measured, and nothing where nothing was measured.
 func TestSaved(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -345,7 +344,7 @@ func TestSaved(t *testing.T) {
 	}
 }
 
-// TestCost: of several pods, and of two containers that stand still together once.
+// TestCost: that of several pods, and that of two containers which stand still together, counted once.
 func TestCost(t *testing.T) {
 	side := app(1, 0, "")
 	side.Name = "side"
@@ -369,7 +368,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestOfPod: a program's series that name the pod alone are nobody's in a pod of several containers.
+// TestOfPod: a program's series that name only the pod belong to none of several containers.
 func TestOfPod(t *testing.T) {
 	proxy := app(0, 0, "")
 	proxy.Name = "proxy"
@@ -385,7 +384,7 @@ func TestOfPod(t *testing.T) {
 	}
 }
 
-// TestWorth: what is seen to cost most comes first, whatever its name.
+// TestWorth: what is seen to cost most comes first, regardless of its name.
 func TestWorth(t *testing.T) {
 	names := []string{"a-fine", "b-note", "c-idle", "d-busy", "e-critical", "f-open"}
 	var all []*workload.Workload
@@ -426,7 +425,7 @@ func TestWorth(t *testing.T) {
 	}
 }
 
-// TestNamed: programs that nobody has seen are asked for, and once they are named the rules know them.
+// TestNamed: programs that were not seen are asked for, and once they are named the rules know them.
 func TestNamed(t *testing.T) {
 	other := deployment("web", named(app(1, 0, ""), "nginx:1"))
 	a := start(1, deployment("api", app(1, 0, "")), deployment("seen", named(app(1, 0, ""), "registry.example.com/seen:1")), other)
@@ -451,7 +450,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestNever: whatever agents and Prometheus say, no more is to be saved than was used, and nothing is told twice.
+// TestNever: no matter what agents and Prometheus say, the saving is at most what was used, and nothing is reported twice.
 func TestNever(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	maybe := func(most float64) *float64 {

@@ -24,7 +24,7 @@ type Cost struct {
 	Save Range `json:"cpus_to_save"`
 
 	Frozen           *float64 `json:"frozen_share"`                // of the time, on average over the pods that were looked at
-	FrozenPods       float64  `json:"frozen_pods"`                 // so many pods' time
+	FrozenPods       float64  `json:"frozen_pods"`                 // the time of that many pods
 	Throttled        *float64 `json:"throttled_periods_share"`     // of the container that has the most
 	PodThrottled     *float64 `json:"pod_throttled_periods_share"` // of the pods' own groups
 	ThrottledSeconds *float64 `json:"throttled_seconds_per_second"`
@@ -35,7 +35,7 @@ type Range struct {
 	Low         float64 `json:"low"`
 	High        float64 `json:"high"`         // never more than was measured
 	Measured    int     `json:"measured"`     // programs with too many Ps whose threads were looked at
-	NotMeasured int     `json:"not_measured"` // those with too many Ps for which nobody knows
+	NotMeasured int     `json:"not_measured"` // those with too many Ps for which it is unknown
 }
 
 func (r Range) plus(o Range) Range {
@@ -65,10 +65,10 @@ func (r *row) stands(at *pod, share *float64) {
 	at.frozen, at.known = max(at.frozen, *share), true
 }
 
-// saved is what a program with too many Ps would use less with the right number. Of n Ps half at most have a thread that looks
-// for work. Of the threads that did, those beyond that would be gone; at best all are. A thread that looks for work may wait for
-// a CPU as any other, so it counts for as much as the program's Ps got on average, at least, and never for more than the program
-// used.
+// saved is what a program with too many Ps would use less with the right number. At most half of n Ps have a thread that looks
+// for work. Of the threads that did, those beyond half of the right number would be gone; at best all are. A thread that looks
+// for work may wait for a CPU as any other, so it counts for as much as the program's Ps got on average, at least, and never
+// for more than the program used.
 func saved(p Program) Range {
 	if p.Expected < 1 || p.Procs <= p.Expected ||
 		!slices.ContainsFunc(p.Findings, func(f finding.Finding) bool { return slices.Contains(excess, f.Rule) }) {
@@ -89,7 +89,7 @@ func saved(p Program) Range {
 // sane reports whether a number can be one of CPUs.
 func sane(v float64) bool { return v >= 0 && v <= 1<<20 }
 
-// counted are what the rules say of what Prometheus counted. They need a limit: without one there is nothing to be above.
+// counted are what the rules say about what Prometheus counted. They need a limit: without one there is nothing to be above.
 func counted(c *container, h History) []finding.Finding {
 	if !c.isGo() {
 		return nil
@@ -122,8 +122,8 @@ func counted(c *container, h History) []finding.Finding {
 	return rule.Check(f)
 }
 
-// leftBehind is what is known of a resize: the limit was another one, to which the program's GOMAXPROCS suits, and neither the process nor
-// its number changed with it. What the spec says is not in force before the kubelet has made it so.
+// leftBehind is what is known about a resize: the limit was another one, to which the program's GOMAXPROCS suits, and neither the process
+// nor its number changed with it. What the spec says is not in force before the kubelet has made it so.
 func (c *container) leftBehind(h History, limit float64) *rule.Stale {
 	if h.Limit <= 0 || h.Moved || h.Procs == 0 || h.InForce > 0 && math.Abs(h.InForce-limit) > 0.01*limit {
 		return nil
@@ -145,7 +145,7 @@ func (c *container) leftBehind(h History, limit float64) *rule.Stale {
 	return nil
 }
 
-// memoryOf is what is known of a program's memory; nil: not enough.
+// memoryOf is what is known about a program's memory; nil: not enough.
 func (c *container) memoryOf(h History) *rule.Memory {
 	limit := h.MemoryLimit
 	if limit <= 0 && c.spec != nil && c.spec.Memory.State == workload.Known && c.spec.Memory.Value < 1<<60 {

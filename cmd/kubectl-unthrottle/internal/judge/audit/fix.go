@@ -17,7 +17,7 @@ type Fix struct {
 	Text    string `json:"text"`
 	Patch   string `json:"patch,omitempty"`   // a strategic merge patch, or a list of operations, as YAML
 	Command string `json:"command,omitempty"` // kubectl patch …, on one line
-	Without string `json:"without,omitempty"` // why there is no patch
+	Without string `json:"without,omitempty"` // why no patch is possible
 }
 
 // Advice is what to do about a workload, in a sentence: where it is made from Git, the change belongs there.
@@ -36,7 +36,7 @@ func (w *Workload) Advice() string {
 var ofProcs = append(slices.Clone(rule.OfNumber), "not-following")
 
 // fix says what to do about the worst finding, and if the rules of the objects know a change that is right for what runs there,
-// the patch that makes it. Of what is only worth knowing nothing is changed, unless it is the cause of what was seen.
+// the patch that makes it. What is only worth knowing changes nothing, unless it is the cause of what was seen.
 func (r *row) fix(w *Workload, found []specFinding) *Fix {
 	if !w.Verdict.Wrong() {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
-// cpus is an amount; 0: there is none.
+// cpus is an amount; 0: none.
 func cpus(v float64) workload.Amount {
 	if v == 0 {
 		return workload.Amount{}

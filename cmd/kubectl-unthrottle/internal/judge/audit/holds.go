@@ -18,7 +18,7 @@ type Holds string
 
 const (
 	HoldsNow       Holds = "now"        // it was measured, or what was measured bears the objects out
-	HoldsWritten   Holds = "as written" // the objects say so, and nobody measured it in all of the pods
+	HoldsWritten   Holds = "as written" // the objects say so, and it was not measured in all of the pods
 	HoldsElsewhere Holds = "elsewhere"  // the objects say so, and the number that was measured in all of the pods is right
 )
 
@@ -74,7 +74,7 @@ func (p Program) misfit() int {
 	return max(1, p.Procs-p.Expected, p.Expected-p.Procs)
 }
 
-// fitted notes what was seen in a pod: of several programs the one that fits worst.
+// fitted notes what was seen in a pod: if it has several programs, the one that fits worst.
 func (c *container) fitted(at *pod, f fit) {
 	if f == notSeen {
 		return
@@ -101,10 +101,10 @@ func (c *container) right() *bool {
 	return nil
 }
 
-// Doubted says that the agent of a node told what can't be: whatever it says is right there does not speak against the objects.
+// Doubted says that the agent of a node reported what can't be: anything it says is right there does not count against the objects.
 func (a *Audit) Doubted(node string) { a.doubted[node] = true }
 
-// written is a finding of the objects, with what was measured beside it.
+// written is a finding of the objects, with the measurement next to it.
 func (a *Audit) written(r *row, v *workload.Workload, f lint.Finding) Finding {
 	out := Finding{Finding: f.Finding, Container: f.Container, Source: FromSpec, Holds: HoldsWritten}
 	if v.Kind == "Pod" {
@@ -156,8 +156,8 @@ func LargerNode(rule string) bool { return where[rule] == largerNode }
 // ofNumber reports whether a finding of the objects is about the number that a program has, which can be measured.
 func ofNumber(f lint.Finding) bool { return f.Variable == "GOMAXPROCS" || f.Rule == "K008" }
 
-// standingFor are the pods that a workload speaks of. A template of which no pod is left as it says, since something changes each on its
-// way, speaks of all.
+// standingFor are the pods that a workload speaks for. If no pod is left as its template says, because something changes each on its
+// way, the template speaks for all.
 func (r *row) standingFor(v *workload.Workload) []*pod {
 	if r.of == nil {
 		r.of = map[*workload.Workload][]*pod{}

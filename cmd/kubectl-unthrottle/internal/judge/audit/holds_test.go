@@ -11,7 +11,7 @@ import (
 )
 
 // TestHolds: what was measured comes before what is written. A number that is right in all pods makes a finding of the objects one about
-// elsewhere, which costs nothing here; one that is right in some, or by who is not believed, takes nothing back.
+// elsewhere, which costs nothing here; one that is right in some, or according to an agent that is not believed, takes nothing back.
 func TestHolds(t *testing.T) {
 	right := func(p *Program) { p.Procs, p.Expected, p.CPUs, p.Limit, p.Findings = 2, 2, 2, 2, nil }
 	here := func(p *Program) { p.Procs, p.Findings = 1, nil }
@@ -160,7 +160,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestHoldsWhere: of several pods those count of which the object speaks, and that run.
+// TestHoldsWhere: if there are several pods, those count that the object speaks for and that run.
 func TestHoldsWhere(t *testing.T) {
 	right := func(p *Program) { p.Procs, p.Expected, p.CPUs, p.Limit, p.Findings = 2, 2, 2, 2, nil }
 	wrong := func(p *Program) { right(p); p.Procs = 16 }
@@ -219,7 +219,8 @@ func TestHoldsWhere(t *testing.T) {
 	}
 }
 
-// TestFromGit: what is made from Git is told of where there is something to change, and its patch is still there for who needs it now.
+// TestFromGit: what is made from Git is reported where there is something to change, and its patch is still there for anyone who needs it
+// now.
 func TestFromGit(t *testing.T) {
 	pinned, fine, pods := deployment("pinned", app(1, 0, "16")), deployment("fine", app(1, 0, "2")), deployment("loose", app(1, 0, "16"))
 	for _, w := range []*workload.Workload{pinned, fine, pods} {
@@ -241,7 +242,7 @@ func TestFromGit(t *testing.T) {
 	}
 }
 
-// TestFit: a number is right by Go's own rule, or rounded as somebody may have chosen it. Of several programs in a pod the worst counts.
+// TestFit: a number is right by Go's own rule, or rounded as a user may have chosen it. If a pod has several programs, the worst counts.
 func TestFit(t *testing.T) {
 	limited := func(cpus float64, affinity int) cgroup.Limits {
 		return cgroup.Limits{State: cgroup.Limited, CPUs: cpus, Affinity: affinity}

@@ -23,7 +23,7 @@ func (r *Result) In(context string) {
 	}
 }
 
-// bare are names that a shell takes as they are.
+// bare are names that a shell takes unquoted.
 var bare = regexp.MustCompile(`^[A-Za-z0-9._/@:][-A-Za-z0-9._/@:]*$`)
 
 // Together are the results of several clusters as one.

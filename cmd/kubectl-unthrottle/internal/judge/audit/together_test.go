@@ -6,7 +6,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 )
 
-// TestTogether: of two clusters the workloads are sorted as one's, the totals are of both, and each command goes to its own.
+// TestTogether: the workloads of two clusters are sorted as one's, the totals are of both, and each command goes to its own.
 func TestTogether(t *testing.T) {
 	one := func(name string, v Verdict, pods int) *Result {
 		w := &Workload{Kind: "Deployment", Namespace: "shop", Name: name, Verdict: v, Pods: pods, Cost: Cost{Programs: 1}, Fix: &Fix{Command: "kubectl patch deployment " + name}}

@@ -11,15 +11,15 @@ type Totals struct {
 	Workloads int `json:"workloads"`
 	Pods      int `json:"pods"`
 	Programs  int `json:"go_programs_seen"` // by agents
-	Measured  int `json:"measured"`         // workloads of which a GOMAXPROCS was seen
+	Measured  int `json:"measured"`         // workloads whose GOMAXPROCS was seen
 
-	Go       map[Go]int      `json:"go"`       // workloads by what is known of their programs
+	Go       map[Go]int      `json:"go"`       // workloads by what is known about their programs
 	Verdicts map[Verdict]int `json:"verdicts"` // workloads
 	Causes   []Cause         `json:"causes"`   // of what is wrong, the most frequent first
 	Muted    int             `json:"muted"`    // findings
 
 	Save       Range   `json:"cpus_to_save"`
-	FrozenPods float64 `json:"frozen_pods"` // so many pods' time was spent standing still, of those that were looked at
+	FrozenPods float64 `json:"frozen_pods"` // the time of that many pods was spent standing still, of those that were looked at
 
 	Go126     Simulation `json:"under_go_1_26"`
 	CRIO      Simulation `json:"under_crio_injection"`

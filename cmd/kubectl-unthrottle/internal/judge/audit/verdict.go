@@ -21,18 +21,18 @@ type Verdict string
 
 const (
 	Wrong     Verdict = "wrong"            // now: it was seen or counted
-	AsWritten Verdict = "wrong as written" // the objects say so for whatever program, and it was not measured in all pods
-	Open      Verdict = "open"             // wrong for some Go programs, and nobody knows which runs there
+	AsWritten Verdict = "wrong as written" // the objects say so for any program, and it was not measured in all pods
+	Open      Verdict = "open"             // wrong for some Go programs, and which one runs there is unknown
 	NotHere   Verdict = "wrong elsewhere"  // the objects say so, and what was measured here is right
 	Fine      Verdict = "fine"             // nothing was found, of what is known
 	NoGo      Verdict = "no Go"            // agents looked at all its pods and saw no Go program, or its image is known to be none
 	Nobody    Verdict = "not known"        // whether it is a Go program, and what limits it
 )
 
-// Verdicts are in the order in which they are told.
+// Verdicts are in the order in which they are shown.
 var Verdicts = []Verdict{Wrong, AsWritten, Open, NotHere, Fine, NoGo, Nobody}
 
-// Wrong reports whether there is something to be changed, if not here, then for elsewhere.
+// Wrong reports whether there is something to change, if not here, then for elsewhere.
 func (v Verdict) Wrong() bool { return v == Wrong || v == AsWritten || v == NotHere }
 
 // A Go says whether a workload runs a Go program.
@@ -45,7 +45,7 @@ const (
 	GoOpen   Go = "not known"
 )
 
-// A Workload is what is known of one, and what follows.
+// A Workload is what is known about one, and what follows.
 type Workload struct {
 	Context    string `json:"context,omitempty"` // of the kubeconfig, that leads to its cluster, where there are several
 	APIVersion string `json:"api_version"`
@@ -54,7 +54,7 @@ type Workload struct {
 	Name       string `json:"name"`
 	Owner      string `json:"owner,omitempty"` // of an object that another one made
 	Pods       int    `json:"pods"`
-	Unseen     int    `json:"pods_not_seen"` // of them: on nodes, and nobody has looked at them
+	Unseen     int    `json:"pods_not_seen"` // of them: on nodes, and not looked at
 
 	Verdict  Verdict           `json:"verdict"`
 	Severity *finding.Severity `json:"severity"` // of the worst finding; null: nothing was found
@@ -81,7 +81,7 @@ type Workload struct {
 	CRIO   Change `json:"under_crio_injection"`
 	Policy Change `json:"under_policy"`
 
-	Burstable *bool `json:"burstable_unlimited_unset"` // OpenShift's question; null: it can't be told
+	Burstable *bool `json:"burstable_unlimited_unset"` // OpenShift's question; null: unknown
 }
 
 // String is how it is called.
@@ -99,7 +99,7 @@ type Result struct {
 	Totals    Totals
 }
 
-// FromGit are the workloads that something makes from Git, as far as there is something to change there.
+// FromGit are the workloads that something makes from Git and in which there is something to change.
 func (r *Result) FromGit() (all []gitops.Made) {
 	for _, w := range r.Workloads {
 		if w.Git != nil && w.Fix != nil {
@@ -188,8 +188,8 @@ func (a *Audit) judge(ctx context.Context, r *row) (*Workload, error) {
 	return w, a.simulate(ctx, r, w, known)
 }
 
-// foremost puts what the verdict goes by before the rest: of what costs something that which holds now, then that which is written; then
-// what holds elsewhere, and what is only worth knowing.
+// foremost puts what decides the verdict before the rest: first what costs something and holds now, then what costs something and is
+// written; then what holds elsewhere, and what is only worth knowing.
 func foremost(a, b *Finding) int {
 	rank := func(f *Finding) int {
 		if !f.matters() && f.Holds != HoldsElsewhere {
@@ -200,7 +200,7 @@ func foremost(a, b *Finding) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Severity, a.Severity))
 }
 
-// programs is what is known of a row's programs: what the user names, and what was seen while it ran.
+// programs is what is known about a row's programs: what the user names, and what was seen while it ran.
 func (a *Audit) programs(r *row) lint.Known {
 	known := lint.Known{Nodes: a.known.Nodes, Go: a.known.Go, Binaries: &binary.Set{}}
 	of := map[string]binary.Binary{}
@@ -251,7 +251,7 @@ func (c *container) binary() binary.Binary {
 	return binary.Binary{Known: true, Program: built, From: from, Called: p.SetBy == "code"}
 }
 
-// spec asks the rules about the objects, and returns what they found for those who look for a remedy.
+// spec asks the rules about the objects, and returns what they found, for the search for a remedy.
 func (a *Audit) spec(ctx context.Context, r *row, known lint.Known) (all []specFinding, err error) {
 	told := map[string]bool{}
 	for _, v := range r.variants {
@@ -321,7 +321,7 @@ func (r *row) numbers(w *Workload) {
 	}
 }
 
-// asRun is a container as a pod has it, which may have been resized, or where there is none as its template has it.
+// asRun is a container as a pod has it, which may have been resized, or as its template has it if no pod does.
 func (r *row) asRun(c *container) (*workload.Workload, *workload.Container) {
 	for _, p := range r.pods {
 		if i := slices.IndexFunc(p.Of.Pod.Containers, func(of workload.Container) bool { return of.Name == c.name }); i >= 0 {
@@ -334,7 +334,7 @@ func (r *row) asRun(c *container) (*workload.Workload, *workload.Container) {
 // isGo reports whether a Go program was seen in a container.
 func (c *container) isGo() bool { return c.programs > 0 || len(c.versions) > 0 || c.high > 0 }
 
-// isGo says whether a row runs a Go program, by whatever says so.
+// isGo says whether a row runs a Go program, from any source that says so.
 func (a *Audit) isGo(r *row, known lint.Known) Go {
 	likely, none := false, true
 	for _, c := range r.containers {
@@ -406,7 +406,7 @@ func (a *Audit) verdict(r *row, w *Workload, known lint.Known) Verdict {
 				w.openIn = "container " + c.spec.Name + ": "
 			}
 			open = open || line.Wrong
-			all = all && line.Procs > 0 // all CPUs of a node is right for it, and may be far more than it is meant to have
+			all = all && line.Procs > 0 // all CPUs of a node is right for it, and may be far more than it should have
 		}
 	}
 	switch {
@@ -417,7 +417,7 @@ func (a *Audit) verdict(r *row, w *Workload, known lint.Known) Verdict {
 	case w.Go == GoSeen:
 		return Fine
 	case all:
-		return Fine // for whatever Go program runs there
+		return Fine // for any Go program that runs there
 	}
 	return Nobody
 }

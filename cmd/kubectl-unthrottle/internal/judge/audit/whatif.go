@@ -30,7 +30,7 @@ const (
 	Changed    Changes = "changed"
 	Same       Changes = "same"
 	NotKnown   Changes = "not known"
-	NotAsked   Changes = "" // there is no Go program, or nothing that it could be about
+	NotAsked   Changes = "" // no Go program, or nothing that it could be about
 	skipCRIO           = "skip-gomaxprocs.crio.io"
 	kubeSystem         = "kube-system"
 )
@@ -144,8 +144,7 @@ func (a *Audit) injected(c *container, known lint.Known) Change {
 	return change
 }
 
-// injectedProcs is the number itself. The kubelet turns a request into shares, 1024 for a CPU and 2 at least, and CRI-O goes by
-// these.
+// injectedProcs is the number itself. The kubelet turns a request into shares, 1024 for a CPU and 2 at least, and CRI-O uses these.
 func injectedProcs(c *container, floor int) (procs int, ok bool) {
 	request := c.spec.Request
 	if request.State == workload.Absent || request.State == workload.Known && request.Value == 0 {
@@ -162,7 +161,7 @@ func injectedProcs(c *container, floor int) (procs int, ok bool) {
 // repairs are the rules that the admission policy for pods carries out: docs/policy.md.
 var repairs = []string{"K001", "K003", "K005", "K006", "K007"}
 
-// policyOf is whether our admission policies would change the pods of a row as they are made. They know no program.
+// policyOf is whether our admission policies would change the pods of a row when they are made. They know no program.
 func policyOf(ctx context.Context, r *row) (Change, error) {
 	if r.first.Namespace == kubeSystem {
 		return Change{State: Same}, nil
@@ -182,7 +181,7 @@ func policyOf(ctx context.Context, r *row) (Change, error) {
 }
 
 // burstable answers OpenShift's question: is a pod burstable, with a container that has neither a CPU limit nor a GOMAXPROCS of
-// its own? nil: that can't be told.
+// its own? nil: unknown.
 func burstable(r *row) *bool {
 	unknown := false
 	for _, v := range r.variants {

@@ -74,7 +74,7 @@ func ParseBaseline(data []byte) ([]BaselineFinding, error) {
 	return f.Findings, nil
 }
 
-// broken says where the text is no JSON.
+// broken says where the text isn't JSON.
 func broken(data []byte, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -113,8 +113,8 @@ func WriteBaseline(w io.Writer, findings []BaselineFinding) error {
 	return err
 }
 
-// CompareBaseline holds what was found against what stands in a file: known says of each whether it does, and gone is what stands there
-// and was not found. What stands there once excuses one finding.
+// CompareBaseline compares what was found with what is in a file: known says of each finding whether it is there, and gone is what is
+// there and was not found. One entry excuses one finding.
 func CompareBaseline(found, standing []BaselineFinding) (known []bool, gone []BaselineFinding) {
 	left := map[BaselineFinding]int{}
 	for _, f := range standing {

@@ -83,7 +83,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// FuzzParseBaseline: whatever is read can be written and read again.
+// FuzzParseBaseline: anything that is read can be written and read again.
 func FuzzParseBaseline(f *testing.F) {
 	f.Add([]byte(`{"version": 1, "findings": [{"rule": "K001", "file": "a", "workload": "Pod/a"}]}`))
 	f.Add([]byte(`{"version": 2}`))

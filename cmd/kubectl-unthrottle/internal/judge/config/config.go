@@ -1,8 +1,7 @@
-// Package config answers: how does a project want its manifests to be judged? In go the text of its .unthrottle.yaml; out come the
-// paths to leave out, how severe the findings of each rule are, and what is known of nodes and programs. The keys are the names of
-// flags, where there are such. A key or a value that is not known is an error with its line: a misspelt rule must not be a gate that
-// is never shut. It looks for that file. The other one that it
-// reads, and writes, is the baseline: findings that were there before.
+// Package config answers: how does a project want its manifests judged? In go the text of its .unthrottle.yaml; out come the paths
+// to leave out, how severe the findings of each rule are, and what is known about nodes and programs. The keys are the names of flags,
+// where there are such. A key or a value that is not known is an error with its line: a misspelt rule must not be a gate that is
+// never shut. It looks for that file. The other one that it reads, and writes, is the baseline: findings that were there before.
 package config
 
 import (
@@ -31,16 +30,16 @@ const Name = ".unthrottle.yaml"
 
 // A Config is what a file says. Its zero value says nothing.
 type Config struct {
-	Path    string // "": there is no file
+	Path    string // "": no file
 	Exclude Paths  // from the file's directory
 	Levels  lint.Levels
 	Nodes   []int
 	Go      *procs.Program // nil: it does not say
 }
 
-// Find is the file that holds for a directory: in itself, or in one above it, up to the root of its repository, which is "" where it
-// is in none. Then only its own counts: anybody may write one into a directory above, such as that for temporary files. "": there is
-// none. A link is refused, since what is wrong in the file is told, and a link may lead to anything.
+// Find is the file that holds for a directory: in itself, or in one above it, up to the root of its repository, which is "" if it is
+// in none. Then only its own counts: anyone may write one into a directory above, such as the one for temporary files. "": none. A
+// link is refused: what is wrong in the file is reported, and a link may lead to anything.
 func Find(dir, root string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -142,7 +141,7 @@ func parse(data []byte, dir string) (*Config, error) {
 	})
 }
 
-// level takes what is said of a rule.
+// level takes what is said about a rule.
 func (c *Config) level(key, value *yaml.Node) error {
 	id := strings.ToUpper(key.Value)
 	if !slices.ContainsFunc(lint.Rules(), func(r lint.Rule) bool { return r.ID == id }) {
@@ -169,7 +168,7 @@ func (c *Config) level(key, value *yaml.Node) error {
 // document is the only document of a text; nil: there is nothing in it.
 func document(data []byte) (root *yaml.Node, err error) {
 	defer func() {
-		if recover() != nil { // the library's scanner has panicked on texts that nobody writes
+		if recover() != nil { // the library's scanner has panicked on texts that no one writes
 			err = errors.New("not YAML")
 		}
 	}()
@@ -216,7 +215,7 @@ func pairs(n *yaml.Node, visit func(key, value *yaml.Node) error) error {
 	return nil
 }
 
-// list visits the scalars of a list, or the only one that stands in its place.
+// list visits the scalars of a list, or the single one in its place.
 func list(n *yaml.Node, visit func(*yaml.Node) error) error {
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {

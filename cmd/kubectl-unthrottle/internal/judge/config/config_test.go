@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestWrong: whatever is not known is an error with its line.
+// TestWrong: anything unknown is an error with its line.
 func TestWrong(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"exclude: []\nrule: {}\n", `line 2: there is no key "rule": there are exclude, rules, node-cpus and go`},

@@ -40,7 +40,7 @@ func (p *Paths) Add(pattern string) error {
 }
 
 // Has says whether a file or a directory, or one that it is in, matches a pattern. What is outside of the base does not, but patterns
-// of the command line hold for a name as it stands there, too.
+// of the command line hold for a name as given there, too.
 func (p Paths) Has(name string) bool {
 	if len(p.patterns) == 0 {
 		return false

@@ -24,7 +24,7 @@ type batch struct {
 	want    [sha256.Size]byte
 }
 
-// close makes a batch of the changes that are open, which are those of one object, so that no tree has to be kept.
+// close makes a batch of the changes that are open, which are those of one object, so that no tree must be kept.
 func (d *document) close() {
 	changes := d.open
 	d.open = nil
@@ -69,7 +69,7 @@ func (d *document) batch(changes []*change) (*batch, error) {
 		}
 	}
 	b.want = m.sum(o)
-	for _, ch := range changes { // the nodes are of no more use
+	for _, ch := range changes { // the nodes are no longer needed
 		if len(ch.entries) > 0 {
 			ch.old = plain(ch.last())
 		}
@@ -167,7 +167,7 @@ const mostReadings = 200
 
 var errReadings = fmt.Errorf("more than %d readings of the file did not tell which of its changes read back as they are meant", mostReadings)
 
-// most is as many batches as read back as they are meant. One that does not is left out; it is looked for by halves.
+// most is as many batches as read back as intended. One that does not is left out; it is looked for by halves.
 func (d *document) most(ctx context.Context, before *reading, all []*batch) ([]*batch, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -219,11 +219,11 @@ func (d *document) apply(all []*batch) []byte {
 	return out.Bytes()
 }
 
-// A reading is a file read by itself, so that its old and its new text are read alike.
+// A reading is a file read on its own, so that its old and its new text are read alike.
 type reading struct {
 	file      *manifest.File
 	workloads []*workload.Workload
-	first     map[int]int // of the workloads that stand at an offset
+	first     map[int]int // of the workloads that are at an offset
 }
 
 func readAlone(ctx context.Context, data []byte) (*reading, error) {
@@ -242,8 +242,8 @@ func readAlone(ctx context.Context, data []byte) (*reading, error) {
 
 var errBack = errors.New("the result does not read back as intended, so nothing is changed here; please report this file")
 
-// wrong reads the text with these changes, and says what is not as it should be. It is nil if each object that changes says what was
-// meant to the last value, and the facts of all workloads are the same but for the variables that were meant.
+// wrong reads the text with these changes, and says what is not as it should be. It is nil if each object that changes says exactly
+// what was intended, and the facts of all workloads are the same except for the intended variables.
 func (d *document) wrong(ctx context.Context, before *reading, all []*batch) (wrong, err error) {
 	slices.SortFunc(all, func(x, y *batch) int { return cmp.Compare(x.offset, y.offset) })
 	last := 0
@@ -295,7 +295,7 @@ func (d *document) wrong(ctx context.Context, before *reading, all []*batch) (wr
 	return nil, nil
 }
 
-// byTemplate are the changes of an object by where its pod templates and their containers stand: it may have many of both.
+// byTemplate are the changes of an object by where its pod templates and their containers are: it may have many of both.
 type byTemplate map[int]map[int][]*change
 
 func (b *batch) byTemplate() byTemplate {
@@ -326,7 +326,7 @@ func same(before, after *workload.Workload, changes map[int][]*change) bool {
 	return reflect.DeepEqual(b, a)
 }
 
-// meant says whether a container's variable is what it was to become.
+// meant says whether a container's variable is what it should become.
 func (ch *change) meant(before, after *workload.Container) bool {
 	v, ok := after.Var(ch.remedy.Variable)
 	switch ch.remedy.Action {

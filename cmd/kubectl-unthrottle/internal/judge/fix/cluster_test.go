@@ -67,7 +67,7 @@ spec:
 	}
 }
 
-// objects are manifests of one object each that the API server takes as they are.
+// objects are manifests of one object each that the API server takes unchanged.
 func objects(t *testing.T, c *clustertest.Cluster) map[string]string {
 	a, err := txtar.ParseFile("testdata/cluster.txtar")
 	if err != nil {

@@ -28,7 +28,7 @@ type change struct {
 	pointer   string // the same as a JSON pointer
 	keys      []string
 	entries   []int // of env that it is about; none: it adds one
-	count     int   // how many entries env has; -1: there is no env
+	count     int   // how many entries env has; -1: no env
 	emptied   bool  // env goes as a whole
 	old, new  *node // the entry before and after, as patches have it
 
@@ -156,7 +156,7 @@ func (ch *change) find() error {
 	return nil
 }
 
-// alone reports whether no alias stands for a part of a node, and none stands in it.
+// alone reports whether no alias stands for a part of a node, and none is in it.
 func alone(t *tree, n *node) (err error) {
 	walk(n, func(n *node) {
 		if t.aliased[n] {
@@ -379,7 +379,7 @@ func (ch *change) place(container *node) int {
 	return len(container.Keys) - 1
 }
 
-// style is how the container is written: how far in its maps and lists stand.
+// style is how the container is written: how far in its maps and lists are.
 func (ch *change) style(t text, at int) style {
 	s := style{newline: t.newline(at), step: "  "}
 	for _, step := range ch.container {

@@ -1,9 +1,9 @@
 // Package fix answers: how do manifests look once the findings about them are remedied? In go what was read and what the rules
 // found; out come decisions, each with its why, and the new bytes of the files that change.
 //
-// It edits text, and not values: what a change does not touch stays byte for byte, comments, order, anchors, quotes and line
-// ends with it. Every result is read again, and refused unless it says what was meant and nothing else differs. What it does not
-// understand it leaves alone. It decides nothing about GOMAXPROCS (package lint does), and it writes no files.
+// It edits text, and not values: what a change does not touch stays the same byte for byte, including comments, order, anchors,
+// quotes and line ends. Every result is read again, and refused unless it says what was intended and nothing else differs. It
+// leaves alone what it does not understand. It decides nothing about GOMAXPROCS (package lint does), and it writes no files.
 package fix
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
-// A Plan is what is to be done about a set of manifests.
+// A Plan is what to do about a set of manifests.
 type Plan struct {
 	Decisions []*Decision
 	Files     []File // those that change, in the order in which they were read
@@ -84,7 +84,7 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 				continue
 			}
 			if applied.known(w, found) {
-				continue // it is told of the file
+				continue // it is reported for the file
 			}
 			d := decide(document, w, in, found)
 			d.made = w.Made
@@ -130,7 +130,7 @@ func Make(ctx context.Context, set *manifest.Set, known lint.Known, rules ...str
 	return p, ctx.Err()
 }
 
-// decide chooses the remedy that changes something and is right for whatever runs there, and prepares the change.
+// decide chooses the remedy that changes something and is right for anything that runs there, and prepares the change.
 func decide(in *document, w *workload.Workload, all containers, found lint.Finding) *Decision {
 	d := &Decision{Finding: found}
 	chosen := slices.IndexFunc(found.Remedies, remedy.Remedy.Changes)
@@ -201,14 +201,14 @@ func containersOf(w *workload.Workload) containers {
 	return all
 }
 
-// of is the container that a finding is about. Its variable stands in it; without one the finding stands at the container.
+// of is the container that a finding is about. Its variable is in it; without one the finding is at the container.
 func (all containers) of(found lint.Finding) *workload.Container {
 	n := all[found.Container]
 	if n == nil {
 		return nil
 	}
 	at := found.At.Offset
-	// Containers don't stand in each other: the first that ends behind the place is the only one that may have it in it.
+	// Containers aren't nested: the first that ends behind the place is the only one that may have it in it.
 	i := sort.Search(len(n.byPlace), func(i int) bool { return n.byPlace[i].At.End > at })
 	if i < len(n.byPlace) && n.byPlace[i].At.Offset <= at {
 		return n.byPlace[i]

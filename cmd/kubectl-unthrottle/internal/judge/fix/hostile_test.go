@@ -177,7 +177,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestMost: more changes, or findings, than are made and told together are an error that says so.
+// TestMost: more changes than are made together, or more findings than are reported together, are an error that says so.
 func TestMost(t *testing.T) {
 	for want, test := range map[string]struct{ old, new string }{
 		"more than 20000 changes":   {},

@@ -19,7 +19,7 @@ type Wanted struct {
 	Remedy    remedy.Remedy
 }
 
-// Live is the patch by which a live object gets its remedies, or why there is none. There is no text to be edited and read
+// Live is the patch by which a live object gets its remedies, or why there isn't one. There is no text to edit and read
 // again: the place of a container and a variable is what the API server's answer said.
 func Live(w *workload.Workload, wanted ...Wanted) (Patch, error) {
 	switch {
@@ -104,7 +104,7 @@ func live(w *workload.Workload, x Wanted) (*change, error) {
 	return ch, nil
 }
 
-// entryOf is a variable as far as a merge has to know what was there.
+// entryOf is what a merge has to know about a variable that was there.
 func entryOf(v *workload.Variable) *node {
 	switch {
 	case v == nil:

@@ -24,7 +24,7 @@ func liveContainer(env ...workload.Variable) workload.Container {
 	return workload.Container{Name: "app", At: workload.Position{Path: "spec.template.spec.containers[0]"}, Env: env}
 }
 
-// TestLive: a patch of a live object, as a command to be copied, or why there is none.
+// TestLive: a patch of a live object, as a command to copy, or why there isn't one.
 func TestLive(t *testing.T) {
 	literal := workload.Variable{Name: "GOMAXPROCS", Form: workload.Literal, Text: "16", Value: "16"}
 	other := workload.Variable{Name: "GOMAXPROCS", Form: workload.ResourceRef, Resource: "limits.cpu", Container: "side", Divisor: "1m"}

@@ -19,7 +19,7 @@ type origin struct {
 // and the same remedy: an overlay may set the limit that a base does not have.
 type applied struct {
 	containers map[part]int               // how many renderings have it
-	remedies   map[whatFor]map[effect]int // of those, how many have the finding, and what is to be done about it
+	remedies   map[whatFor]map[effect]int // of those, how many have the finding, and what to do about it
 	plain      map[whatFor]bool           // findings of the files themselves
 }
 
@@ -102,7 +102,7 @@ func (a *applied) against(w *workload.Workload, d *Decision) string {
 	return "kustomizations change it: not all that is rendered from it asks for this, as lint says"
 }
 
-// LeaveMade takes back the changes of what was rendered: there is no file to write them into. As patches they are right.
+// LeaveMade takes back the changes of what was rendered: they have no file to go into. As patches they are right.
 func (p *Plan) LeaveMade() {
 	for _, d := range p.Decisions {
 		switch {

@@ -107,7 +107,7 @@ func (p *Plan) objects() (all [][]*change) {
 // own are the API groups of Kubernetes' own kinds with pods.
 var own = []string{"v1", "apps/v1", "batch/v1", "apps/v1beta1", "apps/v1beta2", "batch/v1beta1", "extensions/v1beta1"}
 
-// noStrategic says why a strategic merge patch can't say what is meant, or "".
+// noStrategic says why a strategic merge patch can't say what is wanted, or "".
 func noStrategic(o []*change) string {
 	w := o[0].w
 	switch {
@@ -177,7 +177,7 @@ func child(n *node, key string, kind manifest.Kind) *node {
 	return v
 }
 
-// merged is the entry as a strategic merge patch has it: what is to go is null.
+// merged is the entry as a strategic merge patch has it: what should go is null.
 func (ch *change) merged() *node {
 	if ch.remedy.Action == remedy.Remove {
 		return object("name", ch.remedy.Variable, "$patch", "delete")
@@ -318,7 +318,7 @@ func (p *Plan) source(w *workload.Workload) (Template, bool) {
 		}
 	}
 	all := p.sections[w.At.File]
-	// The line --- of an object stands before it.
+	// The line --- of an object is before it.
 	i := sort.Search(len(all), func(i int) bool { return i > 0 && all[i].start+len("\n---") > w.At.Offset })
 	if i == 0 || all[i-1].named < 0 || all[i-1].named > w.At.Offset {
 		return Template{}, false

@@ -16,7 +16,7 @@ import (
 
 // check checks what holds for every text: the bytes outside of the edits are the same, the result is read without new problems, the
 // workloads are the same but for the variables that were decided about, a second run changes nothing, and lint finds nothing about
-// the variables that were changed but that something changes the limit they go by.
+// the variables that were changed except that something changes the limit they use.
 func check(t testing.TB, in, out []byte, p *Plan, k lint.Known) {
 	t.Helper()
 	before, after := read(t, in), read(t, out)
@@ -139,8 +139,8 @@ func patch(t testing.TB, in []byte, diff string) []byte {
 	return []byte(strings.Join(append(out, old[at:]...), ""))
 }
 
-// untouched says whether all that is not to be touched comes out as it is written, and in its order. That holds for what the writer below
-// makes, and not for each text: an entry that goes takes with it what somebody wrote into it.
+// untouched says whether all that must not be touched comes out as written, and in its order. That holds for what the writer below makes,
+// and not for every text: a removed entry takes with it what someone wrote into it.
 func untouched(in, out []byte) bool {
 	rest := out
 	for line := range bytes.Lines(in) {

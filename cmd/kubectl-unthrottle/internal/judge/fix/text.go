@@ -76,7 +76,7 @@ func (t text) newline(at int) string {
 	return "\n"
 }
 
-// column is how many bytes stand before a place on its line, and first whether all of them are blanks.
+// column is how many bytes are before a place on its line, and first whether all of them are blanks.
 func (t text) column(at int) (column int, first bool) {
 	start := t.lineStart(at)
 	if t.start != start {
@@ -107,8 +107,8 @@ func (t text) comment(line int) (column int, says string, ok bool) {
 	return len(all) - len(trimmed), strings.TrimLeft(string(trimmed), "# \t"), true
 }
 
-// above goes up over the comments that belong to what stands at a place: they stand right above it, no further out. A block with
-// an entry in it that somebody has commented out belongs to nothing.
+// above goes up over the comments that belong to what is at a place: they are right above it, no further out. A block containing
+// a commented-out entry belongs to nothing.
 func (t text) above(at, least int) int {
 	indent, _ := t.column(at)
 	start := t.lineStart(at)
@@ -127,7 +127,7 @@ func (t text) above(at, least int) int {
 	return top
 }
 
-// below goes down over comments that stand further in than a place: they are inside of what ends there.
+// below goes down over comments that are further in than a place: they are inside of what ends there.
 func (t text) below(end, indent int) int {
 	line := t.next(end)
 	for line < len(t.data) {
@@ -185,7 +185,7 @@ func (t text) dash(l *node, i int) (int, bool) {
 	return at, false
 }
 
-// A style is how new text is to look in a place.
+// A style is how new text should look in a place.
 type style struct {
 	newline string
 	step    string // one level further in
@@ -194,7 +194,7 @@ type style struct {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z$][A-Za-z0-9_.=/-]*$`)
 
-// words that are no texts in YAML 1.1.
+// words that aren't texts in YAML 1.1.
 var notText = regexp.MustCompile(`^(?i:y|yes|n|no|on|off|true|false|null)$`)
 
 func isPlain(value string) bool { return plainWord.MatchString(value) && !notText.MatchString(value) }
@@ -218,7 +218,7 @@ func scalar(n *node) string {
 	return quote(n.Value)
 }
 
-// block writes a pair in block style, whose key stands at indent.
+// block writes a pair in block style, whose key is at indent.
 func (s style) block(key string, n *node, indent string) string {
 	switch n.Kind {
 	case manifest.Map:
@@ -234,7 +234,7 @@ func (s style) block(key string, n *node, indent string) string {
 	return key + ": " + scalar(n)
 }
 
-// item writes an item of a list, whose dash stands at indent.
+// item writes an item of a list, whose dash is at indent.
 func (s style) item(n *node, indent string) string {
 	if n.Kind != manifest.Map {
 		return "- " + scalar(n)
@@ -250,12 +250,12 @@ func (s style) pairs(n *node, indent string) string {
 	return strings.Join(out, s.newline+indent)
 }
 
-// A flow is how new text is to look in brackets.
+// A flow is how new text should look in brackets.
 type flow struct {
 	json  bool
 	colon string // between a key and its value: ": "
 	comma string // between two things on a line: ", "
-	lines string // a line break and the indentation of the pair, where pairs stand on lines of their own; else ""
+	lines string // a line break and the indentation of the pair, where pairs are on lines of their own; else ""
 	step  string
 }
 
@@ -298,7 +298,7 @@ func (f flow) around(open string, parts []string, end string) string {
 	return open + f.lines + f.step + strings.Join(parts, ","+f.lines+f.step) + f.lines + end
 }
 
-// flowOf is how the brackets look that a pair of a map stands in.
+// flowOf is how the brackets around a pair of a map look.
 func (t text) flowOf(m *node, i int) flow {
 	key, value := m.Keys[i], m.Items[i]
 	f := flow{json: key.Style == manifest.Double, colon: string(t.data[key.End:max(key.End, value.Start)]), comma: ", "}

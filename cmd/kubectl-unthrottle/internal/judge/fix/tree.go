@@ -21,7 +21,7 @@ type tree struct {
 	templated map[*node]bool // objects that were asked about
 }
 
-// A document is a file with the changes that it is to have. One tree is kept: objects come in their order.
+// A document is a file with the changes to make in it. One tree is kept: objects come in their order.
 type document struct {
 	file    *manifest.File
 	open    []*change // of the object that is being looked at
@@ -54,7 +54,7 @@ func (d *document) tree(at workload.Position) (*tree, error) {
 	return t, nil
 }
 
-// walk visits a node and all that stand in it, without following aliases.
+// walk visits a node and all nodes in it, without following aliases.
 func walk(n *node, visit func(*node)) {
 	visit(n)
 	for i, item := range n.Items {
@@ -97,11 +97,11 @@ func (p route) pointer() string {
 	return b.String()
 }
 
-// find goes down to the map at a place. The position of a map is no other map's.
+// find goes down to the map at a place. No two maps have the same position.
 func find(from *node, at workload.Position) (route, error) {
 	var p route
 	for n := from; n.Start != at.Offset || n.End != at.End || n.Kind != manifest.Map; {
-		// They stand one after the other, and what is empty ends where it begins.
+		// They come one after the other, and what is empty ends where it begins.
 		next := sort.Search(len(n.Items), func(i int) bool { return n.Items[i].End > at.Offset })
 		if next == len(n.Items) || n.Items[next].Start > at.Offset || n.Items[next].End < at.End {
 			return nil, fmt.Errorf("%s: no map stands there", at)
@@ -112,7 +112,7 @@ func find(from *node, at workload.Position) (route, error) {
 	return p, nil
 }
 
-// pair is the value of a map's key, and its index; -1 if it has none of that name itself. Of two the last one counts.
+// pair is the value of a map's key, and its index; -1 if it has none of that name itself. If there are two the last one counts.
 func pair(n *node, key string) (value *node, index int) {
 	if n == nil || n.Kind != manifest.Map {
 		return nil, -1

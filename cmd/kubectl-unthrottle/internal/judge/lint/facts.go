@@ -15,7 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// A reading is what several rules go by.
+// A reading is what several rules use.
 type reading struct {
 	limit  forecast.Limit
 	procs  forecast.Setting
@@ -34,7 +34,7 @@ func (f *facts) read() {
 type language uint8
 
 const (
-	perhaps language = iota // nobody says
+	perhaps language = iota // unknown
 	goes                    // it was read, or a variable is set that only Go programs read
 	other                   // it was read, or the image's name says so
 )
@@ -54,8 +54,8 @@ func languageOf(c *workload.Container, b binary.Binary) language {
 	return perhaps
 }
 
-// others are programs that are not Go programs, by the last part of their image's name or the command that starts them. It is no
-// complete list, and need not be: it is for images that everybody knows.
+// others are programs that are not Go programs, by the last part of their image's name or the command that starts them. The list
+// is not complete, and need not be: it is for images that everyone knows.
 var others = []string{
 	"adminer", "cassandra", "couchdb", "dotnet", "drupal", "eclipse-temurin", "elasticsearch", "envoy", "fluent-bit", "fluentd",
 	"gradle", "haproxy", "httpd", "java", "jenkins", "kibana", "logstash", "mariadb", "maven", "memcached", "mongo", "mongodb",
@@ -73,7 +73,7 @@ func otherLanguage(c *workload.Container) bool {
 	return slices.Contains(others, name)
 }
 
-// itself says whether the program makes its GOMAXPROCS from its limit and follows it. known is false if that can't be told.
+// itself says whether the program makes its GOMAXPROCS from its limit and follows it. known is false if that is unknown.
 func (f *facts) itself() (does, known bool) {
 	if !f.b.Go() {
 		return false, false

@@ -41,7 +41,7 @@ func remove(text, why string) fix {
 }
 
 // fitting sets GOMAXPROCS to what fits the limit: by a reference where the limit rounded up is that number, so that it stays right
-// when the limit in the manifest is edited; else as a number. What a limit is lifted to at the start is no number to keep, and
+// when the limit in the manifest is edited; else as a number. What a limit is lifted to at the start is not a number to keep, and
 // whether a custom resource takes a reference is for its operator to say.
 func (f *facts) fitting() fix {
 	n := strconv.Itoa(f.right())
@@ -61,8 +61,8 @@ func (f *facts) takesReference() bool {
 	return own || f.procs.Var != nil && f.procs.Var.Form == workload.ResourceRef
 }
 
-// takeOut takes GOMAXPROCS out if the program is known to follow its limit; else it is to fit. That is right for a program that is
-// not known, too: what the newer ones would like better is told.
+// takeOut takes GOMAXPROCS out if the program is known to follow its limit; otherwise makes it fit. That is right for an unknown
+// program, too: what would be better for newer ones is reported.
 func (f *facts) takeOut(fits fix) fix {
 	switch does, known := f.itself(); {
 	case does:
@@ -78,7 +78,7 @@ func (f *facts) takeOut(fits fix) fix {
 	}
 }
 
-// takeOutIfKnown is takeOut where a change for a program that is not known could make things worse: it is told only.
+// takeOutIfKnown is takeOut where a change for an unknown program could make things worse: it is only reported.
 func (f *facts) takeOutIfKnown(fits fix) fix {
 	c := f.takeOut(fits)
 	if _, known := f.itself(); !known {
@@ -107,8 +107,8 @@ func (f *facts) hold(remedies []remedy.Remedy) (held []remedy.Remedy) {
 	return held
 }
 
-// obstacle is why a container's variable is not to be changed, or "". What is not written in the container is not the container's
-// to change, and what other places share would change there, too.
+// obstacle is why a container's variable must not be changed, or "". What is not written in the container can't be changed there,
+// and what other places share would change there, too.
 func (f *facts) obstacle(r remedy.Remedy) string {
 	v, written := f.c.Var(r.Variable)
 	switch {
@@ -129,7 +129,7 @@ func (f *facts) obstacle(r remedy.Remedy) string {
 	}
 	same := r.Action == remedy.Repair && v.Divisor == "" // which means 1 already
 	switch {
-	case !same && refers(f.c, r.Variable): // what refers to it changes with it, whatever that is for
+	case !same && refers(f.c, r.Variable): // what refers to it changes with it, no matter what that is for
 		return "the container's command or another variable refers to $(" + r.Variable + ")"
 	case r.Action == remedy.Remove:
 		return f.behind(r.Variable)

@@ -30,7 +30,7 @@ func last(w *workload.Workload) *workload.Container {
 	return &w.Pod.Containers[len(w.Pod.Containers)-1]
 }
 
-// line is where the next thing stands: container 0 from 100, its variables from 110, container 1 from 200.
+// line is where the next thing is: container 0 from 100, its variables from 110, container 1 from 200.
 func line(w *workload.Workload) int { return 100*len(w.Pod.Containers) + 10 + len(last(w).Env) }
 
 func cpus(text string) workload.Amount {
@@ -140,7 +140,7 @@ func vpa(mode string, change ...func(*workload.VPA)) part {
 	})
 }
 
-// advice is a CPU limit that is recommended; "" is none.
+// advice is a CPU limit that is recommended; "": none.
 func advice(by, limit string, does bool) part {
 	return of(func(c *workload.Container) {
 		a := workload.Advice{By: by, How: "by what it used", Does: does}
@@ -193,7 +193,7 @@ func on(k Known, nodes ...int) Known {
 	return k
 }
 
-// findings are what the rules say of a workload.
+// findings are what the rules say about a workload.
 func findings(t testing.TB, w *workload.Workload, known Known) []Finding {
 	t.Helper()
 	found, err := Check(context.Background(), w, known)

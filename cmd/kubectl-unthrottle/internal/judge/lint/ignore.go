@@ -13,7 +13,7 @@ import (
 // A topic is what findings and comments are held against each other by: there may be thousands of both, too many for every pair.
 type topic struct{ rule, file string } // "" for all rules
 
-// takeBack leaves out what the workload's comments take back, and tells those that take nothing back.
+// takeBack leaves out what the workload's comments take back, and reports the comments that take nothing back.
 func takeBack(w *workload.Workload, all []candidate) (left []candidate, useless []Finding) {
 	if len(w.Ignore) == 0 {
 		return all, nil

@@ -55,7 +55,7 @@ func divisor(f *facts) (found []Finding) {
 	return found
 }
 
-// counted is the fix where a divisor of 1 makes GOMAXPROCS so many. Of a request, or of another container's limit, that may not
+// counted is the fix where a divisor of 1 makes GOMAXPROCS that many. For a request, or another container's limit, that may not
 // fit; and without a limit there is nothing that a program could read itself.
 func (f *facts) counted(by fix, one int) fix {
 	switch {

@@ -6,7 +6,7 @@ import (
 )
 
 // drift finds a reference without a divisor: the API server writes "0" there, and what compares a manifest with the cluster sees a
-// difference for ever.
+// difference forever.
 func drift(f *facts) (found []Finding) {
 	for _, name := range []string{"GOMAXPROCS", "GOMEMLIMIT"} {
 		v, ok := f.c.Var(name)
@@ -29,7 +29,7 @@ func drift(f *facts) (found []Finding) {
 	return found
 }
 
-// amount is what a reference within the container goes by.
+// amount is what a reference within the container uses.
 func (f *facts) amount(resource string) workload.Amount {
 	switch resource {
 	case "limits.cpu":

@@ -38,9 +38,9 @@ func pinned(f *facts) []Finding {
 	return one(n.saying("since Kubernetes 1.33 a limit can change while the program runs; the environment can't"))
 }
 
-// asFixed reports whether GOMAXPROCS is as a remedy leaves it for a program that does not follow its limit, or of which that is not
-// known: by a reference, which is made new with each container, or as the number that a reference can't make. As long as nothing
-// changes the limit of a running container there is no more to say of it.
+// asFixed reports whether GOMAXPROCS is as a remedy leaves it for a program that does not follow its limit, or may not: by a
+// reference, which is resolved for each new container, or as the number that a reference can't make. As long as nothing changes the
+// limit of a running container there is nothing more to say about it.
 func (f *facts) asFixed() bool {
 	v := f.procs.Var
 	if does, _ := f.itself(); does || v == nil {

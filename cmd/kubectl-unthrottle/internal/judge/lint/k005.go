@@ -8,7 +8,7 @@ import (
 )
 
 // aboveLimit finds a number far above the limit. One or two more than the limit often help: a burst runs at once. Twice the limit
-// is told, and four times is another machine's number, as it is for rule too-many-ps.
+// is reported, and four times is another machine's number, as for rule too-many-ps.
 func aboveLimit(f *facts) []Finding {
 	s := f.procs
 	if f.isGo == other || !s.Valid() || s.Target != nil || f.limit.State != workload.Known || !far(s.Procs, f.limit) {

@@ -24,7 +24,7 @@ func ignored(f *facts) []Finding {
 	}
 	n = n.saying("%s; only a whole number from 1 on counts, and no error appears", f.source())
 	if strings.ContainsAny(s.Value, "123456789") || automaxprocs {
-		n.Severity = finding.Warning // somebody wanted a number, or automaxprocs
+		n.Severity = finding.Warning // a user wanted a number, or automaxprocs
 	}
 	if automaxprocs {
 		n = n.saying("automaxprocs, which the program contains, does nothing where GOMAXPROCS is set to any text")
@@ -35,8 +35,8 @@ func ignored(f *facts) []Finding {
 	return one(n)
 }
 
-// cleared is the fix: a number where somebody wanted one, or the program needs one, and the limit says which; else nothing is lost
-// without it.
+// cleared is the fix: a number where a user wanted one, or the program needs one, and the limit says which; otherwise nothing is
+// lost without it.
 func (f *facts) cleared(automaxprocs bool) fix {
 	does, known := f.itself()
 	const text = "set it to a whole number above 0"

@@ -68,7 +68,7 @@ func (f *facts) off() string {
 	return ""
 }
 
-// switchedOn is the fix: GODEBUG without the setting. Where Go is to follow the limit, it is to follow its changes, too.
+// switchedOn is the fix: GODEBUG without the setting. If Go should follow the limit, it should follow its changes, too.
 func (f *facts) switchedOn(name string) fix {
 	names := []string{name}
 	text, _ := forecast.GODEBUG(f.c, f.b)

@@ -7,8 +7,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/workload"
 )
 
-// noLimit finds Go programs with a request and no limit: every Go takes the node's CPUs. It is told where something says that it is
-// a Go program, once for a pod: many have good reasons for it.
+// noLimit finds Go programs with a request and no limit: every Go takes the node's CPUs. It is reported where something says that
+// it is a Go program, once per pod: many have good reasons for it.
 func noLimit(pod []*facts) []Finding {
 	found, names := once(pod, func(f *facts) (evidence string, ok bool) {
 		return f.c.Name + " requests " + quantity.CPUs(f.c.Request.Value) + " and has no limit",

@@ -2,7 +2,7 @@ package lint
 
 import "github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 
-// heapBet finds a GOGC above 100 without a GOMEMLIMIT: the heap grows by that factor, whatever the memory limit is.
+// heapBet finds a GOGC above 100 without a GOMEMLIMIT: the heap grows by that factor, regardless of the memory limit.
 func heapBet(f *facts) []Finding {
 	gogc, grows := f.grows()
 	if !f.bounded() || !grows || !f.noGOMEMLIMIT() {

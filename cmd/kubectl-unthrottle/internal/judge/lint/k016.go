@@ -5,7 +5,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
-// noMemoryLimit finds Go programs under a memory limit that they are not told of. It is told once for a pod: many do well without.
+// noMemoryLimit finds Go programs under a memory limit that they don't know about. It is reported once per pod: many do well without.
 func noMemoryLimit(pod []*facts) []Finding {
 	found, names := once(pod, func(f *facts) (evidence string, ok bool) {
 		_, grows := f.grows()

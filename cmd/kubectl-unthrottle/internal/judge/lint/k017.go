@@ -10,7 +10,7 @@ import (
 )
 
 // advised finds a limit that a tool recommends and that would make GOMAXPROCS another one, or a wrong one. It names no variable: what
-// another rule says of GOMAXPROCS is about the limit that is there.
+// another rule says about GOMAXPROCS is about the limit that is there.
 func advised(f *facts) (found []Finding) {
 	if f.isGo == other || f.c.Role == workload.Init || f.limit.State == workload.Unknown || f.procs.State == workload.Unknown {
 		return nil
@@ -27,7 +27,7 @@ func advised(f *facts) (found []Finding) {
 	return found
 }
 
-// under is what becomes of GOMAXPROCS if an advice is followed; ok is false if that is nothing to tell.
+// under is what becomes of GOMAXPROCS if an advice is followed; ok is false if that is not worth reporting.
 func (f *facts) under(a workload.Advice) (n Finding, ok bool) {
 	c := *f.c
 	c.Limit = a.Limit

@@ -21,7 +21,7 @@ func ParseGo(text string) (*procs.Program, error) {
 	return &procs.Program{GoVersion: "go" + version}, nil
 }
 
-// Of is what is known of a container's program. What --go says is for Go programs only: the language is not guessed.
+// Of is what is known about a container's program. What --go says is for Go programs only: the language is not guessed.
 func (k Known) Of(w *workload.Workload, c *workload.Container) binary.Binary {
 	b := k.Binaries.Of(w, c)
 	if k.Go != nil && !b.Known && languageOf(c, b) == goes {
@@ -31,7 +31,7 @@ func (k Known) Of(w *workload.Workload, c *workload.Container) binary.Binary {
 }
 
 // IsGo says whether a container's program is a Go program. known is false where nothing says so: neither the program itself, nor
-// a variable that only Go programs read, nor the name of an image that everybody knows.
+// a variable that only Go programs read, nor the name of an image that everyone knows.
 func (k Known) IsGo(w *workload.Workload, c *workload.Container) (is, known bool) {
 	switch languageOf(c, k.Of(w, c)) {
 	case goes:

@@ -1,8 +1,8 @@
 // Package lint answers: what is wrong with a workload's GOMAXPROCS and GOMEMLIMIT, as its manifest stands? In go the facts of a workload, and
-// what is known of its programs and nodes; out come findings with their place, their evidence and their fix. One file a rule, and
-// a page in docs/rules for each.
+// what is known about its programs and nodes; out come findings with their place, their evidence and their fix. Each rule has a file, and a
+// page in docs/rules.
 //
-// A finding is true for the manifest as it is: what the manifest leaves open gives none, and what holds for some programs only
+// A finding is true for the manifest as is: what the manifest leaves open gives none, and what holds for some programs only
 // says for which. Nothing is read, measured or printed here.
 package lint
 
@@ -30,16 +30,16 @@ type Finding struct {
 	At        workload.Position `json:"position"`
 
 	// Remedies are what Fix says, for what edits manifests and pods. At most one of them changes something and is right for
-	// whatever program runs there.
+	// any program that runs there.
 	Remedies []remedy.Remedy `json:"remedies,omitempty"`
 }
 
-// Known is what is known beside the workload.
+// Known is what is known besides the workload.
 type Known struct {
 	Binaries *binary.Set // nil: nothing
 	Nodes    []int       // CPUs of the nodes that it may run on; none: not known
 
-	// Go is what Go programs are built with that nobody names: those of containers with a variable that only Go reads. nil: not known.
+	// Go is what unidentified Go programs are built with: those of containers with a variable that only Go reads. nil: not known.
 	Go *procs.Program
 
 	Levels Levels
@@ -104,7 +104,7 @@ type facts struct {
 	reading
 }
 
-// MostFindings is how many findings are told together. Nobody reads more, and each takes some KB.
+// MostFindings is how many findings are reported together. No one reads more, and each takes some KB.
 const MostFindings = 100_000
 
 // ErrTooMany says that there are more.
@@ -190,7 +190,7 @@ func (r Rule) take(all []candidate, found []Finding, place, order int) []candida
 	return all
 }
 
-// most keeps the finding that matters most about each variable, in the order in which they are told.
+// most keeps the finding that matters most about each variable, in the order in which they are reported.
 func most(all []candidate) (kept []Finding) {
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.order, b.order))

@@ -385,7 +385,7 @@ func sound(t *testing.T, f Finding) {
 	}
 }
 
-// A finding stands at its variable, or at what it is about.
+// A finding is at its variable, or at what it is about.
 func TestPositions(t *testing.T) {
 	for _, c := range []struct {
 		w     *workload.Workload
@@ -436,8 +436,8 @@ func TestPages(t *testing.T) {
 	fixture.Section(t, *update, dir+"README.md", "| rule | verdict | what it means |\n| --- | --- | --- |\n", table.String())
 }
 
-// Whatever a manifest says, rules neither panic nor say different things at different times, and where no amount is known they
-// find nothing but comments.
+// No matter what a manifest says, rules neither panic nor say different things at different times, and where no amount is
+// known they find nothing but comments.
 func TestRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	known := []Known{{}, go124, go125, go126, oldLine, withAuto, withOurs, notGo, on(go124, 1, 64), on(Known{}, 0, -1), inImage("x")}
@@ -447,7 +447,7 @@ func TestRandom(t *testing.T) {
 		w := anything(random, open)
 		k := known[random.IntN(len(known)-1)]
 		if !open && random.IntN(9) == 0 {
-			k = known[len(known)-1] // what an image says is known, whatever the manifest leaves open
+			k = known[len(known)-1] // what an image says is known, regardless of what the manifest leaves open
 		}
 		got := findings(t, w, k)
 		found += len(got)

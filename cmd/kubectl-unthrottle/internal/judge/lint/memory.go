@@ -20,7 +20,7 @@ func (f *facts) value(name string) (text string, known bool) {
 	return forecast.Value(f.c, f.b, name)
 }
 
-// noGOMEMLIMIT reports whether it is known that nothing in the manifest sets it, nor tells the program its memory limit in another way.
+// noGOMEMLIMIT reports whether it is known that nothing in the manifest sets it, or gives the program its memory limit in another way.
 func (f *facts) noGOMEMLIMIT() bool {
 	text, known := f.value("GOMEMLIMIT")
 	return known && text == "" && !f.c.MemoryVariable

@@ -159,7 +159,7 @@ func podText(spec string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: x, annotations: {a: b}}\nspec: {" + spec + "}\n"
 }
 
-// findings is what lint says of a manifest.
+// findings is what lint says about a manifest.
 func findings(t testing.TB, text string, known lint.Known) []lint.Finding {
 	t.Helper()
 	set, err := manifest.Read(context.Background(), manifest.Options{Stdin: strings.NewReader(text)}, "-")

@@ -21,7 +21,7 @@ var otherPrograms = []string{
 	"valkey", "varnish", "wordpress", "zookeeper",
 }
 
-// A Rule is one that a policy can tell.
+// A Rule is one that a policy can check.
 type Rule struct{ ID, Verdict string }
 
 // rules are those, with package lint's words.
@@ -36,8 +36,8 @@ func rules() (told []Rule) {
 	return told
 }
 
-// amount is the CPU limit or request of something with resources, in thousandths of a CPU, and 0 where there is none. CEL rounds
-// nothing up, and has integers.
+// amount is the CPU limit or request of something with resources, in thousandths of a CPU, and 0 for none. CEL rounds nothing
+// up, and has integers.
 func amount(of, kind string) string {
 	in := of + ".resources"
 	return fmt.Sprintf("has(%s) && has(%s.%s) && 'cpu' in %s.%s ? int(quantity(string(%s.%s['cpu'])).asApproximateFloat() * 1000.0 + 0.5) : 0",
@@ -76,7 +76,7 @@ func params(key string, otherwise Inject) string {
 	return fmt.Sprintf("params != null && has(params.data) && '%[1]s' in params.data ? params.data['%[1]s'] : '%[2]s'", key, otherwise)
 }
 
-// text is what stands between quotes in CEL.
+// text is what goes between quotes in CEL.
 func text(s string) string { return strings.ReplaceAll(s, "'", `\'`) }
 
 // quoted is a list of texts in CEL.

@@ -293,7 +293,7 @@ func setDefaults(spec *corev1.PodSpec) {
 	}
 }
 
-// environments are the env of all containers, to be compared and read.
+// environments are the env of all containers, to compare and read.
 func environments(pod *corev1.Pod) string {
 	var b strings.Builder
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -238,7 +238,7 @@ func testWorkloads(t *testing.T, s site) {
 			if strings.Count(got, says) != 1 {
 				t.Errorf("warnings: %s", got)
 			}
-			if kind == "DaemonSet" { // there is no node
+			if kind == "DaemonSet" { // the cluster has no node
 				return
 			}
 			s.made(t, name, "GOMAXPROCS=limits.cpu/1", "app: K001")
@@ -407,7 +407,7 @@ func testActions(t *testing.T, s site) {
 			if _, _, err := s.Kubectl("set", "env", "deployment/before", "A=1"); err == nil {
 				t.Error("a change of the template is not refused")
 			}
-			// A resize is refused to nobody.
+			// A resize is never refused.
 			s.give("apiVersion: v1\nkind: Pod\nmetadata: {name: denied}\nspec: {"+app(limit("2"), env(procsIs("2")))+"}\n", "create")
 			clustertest.WaitFor(t, patience, func() error {
 				_, stderr, err := s.Kubectl("patch", "pod", "denied", "--subresource=resize", "--dry-run=server", "-p", toFour)

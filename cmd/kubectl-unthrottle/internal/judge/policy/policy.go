@@ -1,10 +1,10 @@
-// Package policy answers: how does an API server do by itself what lint says and fix does? In go options; out come admission
-// policies of Kubernetes with their bindings, as YAML with comments, to be applied with kubectl. Their expressions are in CEL, the
+// Package policy answers: how does an API server do on its own what lint says and fix does? In go options; out come admission
+// policies of Kubernetes with their bindings, as YAML with comments, to apply with kubectl. Their expressions are in CEL, the
 // API server's own language, so nothing of ours runs in the cluster.
 //
-// A policy decides nothing of its own: its expressions are rules of package lint and their remedies, as far as an API server can
-// know them, and the tests hold them to that on the same manifests. It knows no program, no node and no other object. What it
-// leaves alone although lint would speak is listed in docs/policy.md.
+// A policy decides nothing of its own: its expressions are rules of package lint and their remedies, to the extent that an API
+// server can know them, and the tests check that on the same manifests. It knows no program, no node and no other object. What
+// it leaves alone although lint would speak is listed in docs/policy.md.
 package policy
 
 import (
@@ -33,7 +33,7 @@ type Options struct {
 	ExemptNamespaces []string
 	ExemptLabels     []Label // of the object or its pod template
 	ExemptContainers []string
-	Config           Config // a ConfigMap that says more of that while the policies stand
+	Config           Config // a ConfigMap that says more about that while the policies are in place
 	FailurePolicy    FailurePolicy
 }
 
@@ -50,14 +50,14 @@ type API string
 
 const (
 	V1      API = "v1"      // Kubernetes 1.36 and later
-	V1Beta1 API = "v1beta1" // 1.34 and later, where the API server is told to serve it
+	V1Beta1 API = "v1beta1" // 1.34 and later, where the API server is configured to serve it
 )
 
 // Action is what becomes of an object in which something is wrong.
 type Action string
 
 const (
-	Warn  Action = "warn"  // whoever makes it is told
+	Warn  Action = "warn"  // its creator gets a warning
 	Deny  Action = "deny"  // it is refused
 	Audit Action = "audit" // it is written into the audit log
 )
@@ -157,7 +157,7 @@ func (d document) Injects() bool { return d.Mutate && (d.Inject != InjectNone ||
 // Actions are what the binding does.
 func (d document) Actions() string { return "[" + d.Action.verb() + "]" }
 
-// ResizeActions are the same where a running pod is resized: that is refused to nobody, least of all to an autoscaler.
+// ResizeActions are the same where a running pod is resized: that is never refused, least of all to an autoscaler.
 func (d document) ResizeActions() string {
 	if d.Action == Deny {
 		return "[Warn]"
@@ -170,7 +170,7 @@ func (d document) Asked() string   { return injectKey }
 func (d document) Changed() string { return remedy.ChangedKey }
 func (d document) Rules() []Rule   { return rules() }
 
-// NotExempt is the match condition for the labels of the options, and for what says itself that it is to be left alone.
+// NotExempt is the match condition for the labels of the options, and for what says itself that it should be left alone.
 func (d document) NotExempt(templates string) string { return notExempt(d.ExemptLabels, templates) }
 
 // Full is the share of a memory limit from which on a GOMEMLIMIT leaves nothing of it.

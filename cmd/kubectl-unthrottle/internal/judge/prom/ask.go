@@ -19,7 +19,7 @@ import (
 const (
 	// mostSeries is how many series all answers of one reading have together: 50,000 containers in each of two dozen.
 	mostSeries = 1_200_000
-	// mostContainers is how many containers they tell of. Kubernetes is made for 300,000.
+	// mostContainers is how many containers they report. Kubernetes is made for 300,000.
 	mostContainers = 300_000
 	// mostOfAll is how many bytes they have together. A series has some 150.
 	mostOfAll = 256 << 20
@@ -47,7 +47,7 @@ type sample struct {
 	Value  [2]json.RawMessage // a time, and a number in quotes
 }
 
-// number is its value; ok is false if that is none.
+// number is its value; ok is false if that isn't one.
 func (s *sample) number() (v float64, ok bool) {
 	var text string
 	if json.Unmarshal(s.Value[1], &text) != nil {
@@ -77,7 +77,7 @@ func newServer(o Options) (*server, error) {
 	}, nil
 }
 
-// query asks for a vector, and hands over each of its series, none of which is kept.
+// query asks for a vector, and hands over each of its series without keeping any.
 func (s *server) query(ctx context.Context, text string, got func(model.Metric, float64) error) error {
 	if s.left <= 0 || s.series > mostSeries {
 		return s.tooMuch()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestTogether: what all answers have together is bounded, and a reading that has come to its bound asks no more and says so.
+// TestTogether: the total of all answers is bounded, and a reading that has reached its bound stops asking and says so.
 func TestTogether(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads a quarter of a gigabyte")

@@ -1,8 +1,8 @@
 // Package prom answers: what has Prometheus counted of a cluster's containers? In go its address and a time to look back; out
-// comes what is known of each container, by queries in PromQL. Each needs some exporter, and what is not there is left out: the
-// programs' own metrics, cAdvisor's, those of kube-state-metrics and those of our agent.
+// comes what is known about each container, by queries in PromQL. Each needs some exporter, and what is not there is left out:
+// the programs' own metrics, cAdvisor's, those of kube-state-metrics and those of our agent.
 //
-// Its answers are bounded, each and all together, in size and in time. A query that fails takes nothing else away.
+// Its answers are bounded, each and all together, in size and in time. A query that fails leaves the rest intact.
 package prom
 
 import (
@@ -70,9 +70,9 @@ type query struct {
 	seldom bool // that it has no series is as it should be
 }
 
-// of is a container's series. Pause containers are nobody's.
+// of is a container's series. Pause containers belong to no one.
 //
-// limits have the UID of their pod: without it a pod that was made again under its name would pass for one that was resized.
+// limits have the UID of their pod: without it a pod that was recreated under its name would pass for one that was resized.
 const (
 	of  = `{pod!="",container!="",container!="POD"}`
 	all = `max by (namespace, pod, container) `
@@ -189,7 +189,7 @@ func share(v float64) *float64 {
 	return new(min(v, 1))
 }
 
-// bytes are a number of them that there can be; 0: it is none.
+// bytes are a possible number of them; 0: it isn't one.
 func bytes(v float64) int64 {
 	if !(v >= 1 && v < 1<<50) {
 		return 0
@@ -197,8 +197,7 @@ func bytes(v float64) int64 {
 	return int64(v)
 }
 
-// found is a finding that an agent has now: what was mended yesterday is no news. The words are in its own document, and on the
-// rule's page.
+// found is a finding that an agent has now: what was fixed yesterday is no news. The words are in its own document, and on the rule's page.
 func found(h *audit.History, m model.Metric, v float64) {
 	var severity finding.Severity
 	if v <= 0 || severity.UnmarshalText([]byte(m["severity"])) != nil || len(h.Findings) >= mostFindings {
@@ -207,7 +206,7 @@ func found(h *audit.History, m model.Metric, v float64) {
 	name := string(m["rule"])
 	i := slices.IndexFunc(rule.Rules(), func(r rule.Rule) bool { return r.Name == name })
 	if i < 0 {
-		return // an agent of another version, or whoever else exports the metric
+		return // an agent of another version, or something else that exports the metric
 	}
 	h.Findings = append(h.Findings, finding.Finding{
 		Rule: name, Verdict: rule.Rules()[i].Verdict, Severity: severity,
@@ -220,7 +219,7 @@ const mostFindings = 16
 // short cuts off what no version has.
 func short(text string) string { return text[:min(len(text), 64)] }
 
-// Read asks Prometheus. An error is that there is none.
+// Read asks Prometheus. An error means that there isn't one.
 func Read(ctx context.Context, o Options) (*Found, error) {
 	o.Since, o.Within, o.Most = cmp.Or(o.Since, 24*time.Hour), cmp.Or(o.Within, 30*time.Second), cmp.Or(o.Most, 64<<20)
 	server, err := newServer(o)
@@ -297,7 +296,7 @@ func (r *reading) ask(ctx context.Context, q query) (n int, err error) {
 	return n, err
 }
 
-// name gives what a program's series tell of a pod to the one container that other series name there: many a scrape adds the pod alone.
+// name gives what a program's series say about a pod to the one container that other series name there: many scrapes add only the pod.
 func (r *reading) name() {
 	type pod struct{ namespace, name string }
 	const several = -1
@@ -328,7 +327,7 @@ func (r *reading) name() {
 // mostName is how long the names of a namespace, a pod and a container are together, at most.
 const mostName = 63 + 253 + 63
 
-// owners fills in who owned the pods: of those that are gone nobody else knows.
+// owners fills in who owned the pods: for pods that are gone nothing else knows.
 func (r *reading) owners(ctx context.Context) error {
 	type pod struct{ namespace, name string }
 	type owner struct{ kind, name string }

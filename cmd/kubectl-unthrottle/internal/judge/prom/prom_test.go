@@ -103,7 +103,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestNameless: a program's series without a container are of the one that others name, and nobody's where there are two.
+// TestNameless: a program's series without a container belong to the one that other series name, and to none where there are two.
 func TestNameless(t *testing.T) {
 	sidecar := `,{"metric":{"namespace":"shop","pod":"api-0","container":"proxy"},"value":[1700000000,"1"]}]}}`
 	limits := vector("2", app...)
@@ -128,7 +128,7 @@ func TestNameless(t *testing.T) {
 	}
 }
 
-// TestMisbehaving: what is no Prometheus is an error, and one query that fails is a problem.
+// TestMisbehaving: what isn't a Prometheus is an error, and one query that fails is a problem.
 func TestMisbehaving(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
@@ -138,7 +138,7 @@ func TestMisbehaving(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		answer   http.HandlerFunc
-		want     string // the error; "": there is none
+		want     string // the error; "": none
 		problems int
 	}{
 		{"a page", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "is not Prometheus", 0},
@@ -186,7 +186,7 @@ func TestMisbehaving(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever Prometheus answers, what is taken of it can be.
+// FuzzAnswer: no matter what Prometheus answers, what is taken from it is possible.
 func FuzzAnswer(f *testing.F) {
 	for _, text := range []string{vector("1", app...), vector("NaN", app...), vector("-1", app...), vector("1e300", append(app, "severity", "info")...), none, `{"status":"success","data":{"resultType":"vector","result":[null]}}`, `{"status":"error"}`} {
 		f.Add([]byte(text))
@@ -227,7 +227,7 @@ func TestPrometheus(t *testing.T) {
 	const labels = `namespace="shop",pod="api-5d8f7-x",container="app"`
 	begin := time.Now()
 	var scrapes atomic.Int64
-	cpu := func() string { // it is resized again and again
+	cpu := func() string { // it is resized repeatedly
 		return []string{"16", "1.5"}[scrapes.Add(1)/4%2]
 	}
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -83,7 +83,7 @@ func auditTone(d *result.Audit) sheet.Tone {
 	return sheet.Good
 }
 
-// matters reports whether a workload is one to be looked at.
+// matters reports whether a workload is one to look at.
 func matters(v audit.Verdict) bool { return v.Wrong() || v == audit.Open }
 
 // leftOut says how many workloads are not in the table.
@@ -190,7 +190,7 @@ func numbers(w *audit.Workload) string {
 	return text
 }
 
-// ofContainer names the container that numbers are of, where the sentence beside them is about another one.
+// ofContainer names the container that numbers are of, where the sentence next to them is about another one.
 func ofContainer(w *audit.Workload) string {
 	if w.NumbersOf == "" || strings.HasPrefix(w.Summary, "container "+w.NumbersOf+": ") {
 		return ""
@@ -198,7 +198,7 @@ func ofContainer(w *audit.Workload) string {
 	return w.NumbersOf + ": "
 }
 
-// patches are the commands that change objects. Of one that is made from Git it is the patch itself: a command would be reverted.
+// patches are the commands that change objects. For one that is made from Git it is the patch itself: a command would be reverted.
 func patches(all []*audit.Workload) (list sheet.Commands) {
 	for _, w := range all {
 		if w.Fix == nil || w.Fix.Command == "" {

@@ -79,7 +79,7 @@ func (f *fleet) workload(name string) *workload.Workload {
 	return w
 }
 
-// program is what an agent tells of one that runs in a container of a pod on a node: as that was made, or with another limit since.
+// program is what an agent says about one that runs in a container of a pod on a node: as that was made, or with another limit since.
 func (f *fleet) program(p cluster.Pod, c *workload.Container, version, line string, limit float64, called int) audit.Program {
 	cores := float64(f.cpus[p.Node])
 	s := choice.Under(limit, int(cores), unthrottle.Go)
@@ -234,7 +234,7 @@ func (f *fleet) cluster(t *testing.T) *result.Audit {
 	return d
 }
 
-// denials are what can't be said of a workload.
+// denials are what can't be said about a workload.
 func denials(w *audit.Workload) (bad []string) {
 	say := func(format string, args ...any) {
 		bad = append(bad, fmt.Sprintf("%s: ", w)+fmt.Sprintf(format, args...))
@@ -291,7 +291,7 @@ func denials(w *audit.Workload) (bad []string) {
 	return bad
 }
 
-// TestAuditAgrees draws random clusters: no sentence about one denies another, nor the figures beside it.
+// TestAuditAgrees draws random clusters: no sentence about one contradicts another, or the figures next to it.
 func TestAuditAgrees(t *testing.T) {
 	f := fleet{Rand: rand.New(rand.NewPCG(15, 16))}
 	verdicts, shown := map[audit.Verdict]int{}, 0

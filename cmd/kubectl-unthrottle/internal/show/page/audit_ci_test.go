@@ -19,7 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/show/result"
 )
 
-// A told is what systems that run builds read of an audit.
+// A told is what CI systems read of an audit.
 type told struct {
 	passed          int // cases
 	failed, skipped []string
@@ -92,7 +92,7 @@ func sarif(t *testing.T, d *result.Audit) (x told) {
 	return x
 }
 
-// TestAuditUnknown: whatever could not be known is skipped with the reason, in every format that can say so, and passes in none.
+// TestAuditUnknown: anything that could not be known is skipped with the reason, in every format that can say so, and passes in none.
 func TestAuditUnknown(t *testing.T) {
 	heard := result.AuditAgents{Asked: true, Found: 1, Answered: 1, Programs: 1}
 	problem := func(severity manifest.Severity, at, text string) []result.Problem {
@@ -100,7 +100,7 @@ func TestAuditUnknown(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		limit    float64 // of a workload beside the one that is right
+		limit    float64 // of a workload next to the one that is right
 		agents   result.AuditAgents
 		problems []result.Problem
 		found    []manifest.Problem
@@ -176,7 +176,7 @@ func TestAuditUnknown(t *testing.T) {
 					t.Errorf("%s: %+v, want one for %q", format, x, c.why)
 				}
 			}
-			// Annotations and Code Quality reports tell what is not known, and nothing that passes.
+			// Annotations and Code Quality reports show what is not known, and nothing that passes.
 			for format, write := range map[string]func(io.Writer, []report.Check) error{"GitHub": ci.GitHub, "GitLab": ci.GitLab} {
 				var b strings.Builder
 				if err := write(&b, d.Checks()); err != nil || strings.Contains(b.String(), "not known") != (c.why != "") || !strings.Contains(b.String(), c.why) {

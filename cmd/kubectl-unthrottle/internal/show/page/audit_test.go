@@ -140,7 +140,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditHeadlines: the answer has twelve words at most, whatever it is.
+// TestAuditHeadlines: the answer has at most twelve words.
 func TestAuditHeadlines(t *testing.T) {
 	const now, written, elsewhere = audit.HoldsNow, audit.HoldsWritten, audit.HoldsElsewhere
 	for _, c := range []struct {
@@ -186,7 +186,7 @@ func TestAuditHeadlines(t *testing.T) {
 	}
 }
 
-// TestWhatIf: what would be is shown after what is, and to those only who ask for it. The documents for programs have it always.
+// TestWhatIf: what would be is shown after what is, and only on request. The documents for programs always have it.
 func TestWhatIf(t *testing.T) {
 	d := audited(t)
 	for name, write := range map[string]func(io.Writer) error{

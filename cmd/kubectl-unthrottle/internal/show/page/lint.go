@@ -28,7 +28,7 @@ func Lint(d *result.Lint) *sheet.Sheet {
 	return s
 }
 
-// differ tells which pods of a cluster are unlike what they were made of.
+// differ says which pods of a cluster are unlike what they were made of.
 func differ(c *result.Cluster) (s sheet.Section) {
 	if c != nil {
 		s = sheet.Section{Title: "Pods that are not as their template says", Blocks: []sheet.Block{sheet.Listed(c.Differ)}}
@@ -36,7 +36,7 @@ func differ(c *result.Cluster) (s sheet.Section) {
 	return s
 }
 
-// unread tells what could not be read, or not whole.
+// unread says what could not be read, or not completely.
 func unread(problems []result.Problem) sheet.Section {
 	var list sheet.Listed
 	for _, p := range problems {
@@ -76,7 +76,7 @@ func goneList(d *result.Lint) (list sheet.Listed) {
 	return list
 }
 
-// title says where a finding is. In a file people go by the line, in a cluster by the name.
+// title says where a finding is. In a file people use the line, in a cluster the name.
 func title(f lint.Finding) string {
 	if f.At.File == "" {
 		return strings.TrimRight(result.Place(f)+"  "+f.At.String(), " ")

@@ -36,7 +36,7 @@ func of(kind, name, owner string, copies int, containers ...workload.Container) 
 	return &workload.Workload{Kind: kind, Namespace: "shop", Name: name, Owner: owner, Copies: copies, Pod: workload.Pod{Containers: containers}}
 }
 
-// TestCluster: what is wrong with a template is told once, and of pods that differ from it what is new.
+// TestCluster: what is wrong with a template is reported once, and for pods that differ from it only what is new.
 func TestCluster(t *testing.T) {
 	found := &cluster.Found{
 		Context: "prod", Server: "https://10.0.0.1:6443", Namespace: "shop", Objects: 61,

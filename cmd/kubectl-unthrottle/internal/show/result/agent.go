@@ -8,7 +8,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/facts/pods"
 )
 
-// Agent is what the agent of a node says of its Go programs: the document of ps, and whose each process is.
+// Agent is what the agent of a node says about its Go programs: the document of ps, and whose each process is.
 type Agent struct {
 	report.Header
 	Node      string          `json:"node"`
@@ -17,7 +17,7 @@ type Agent struct {
 	Looked    int             `json:"looked_at"`       // processes of all kinds
 	Refused   int             `json:"refused"`         // those that it may not inspect
 	Odd       int             `json:"odd,omitempty"`   // those whose file is not one that Go's linker makes: not looked into
-	Stuck     int             `json:"stuck,omitempty"` // those of which the kernel tells nothing, as where a file system has stopped answering
+	Stuck     int             `json:"stuck,omitempty"` // those about which the kernel says nothing, as when a file system has stopped answering
 	Processes []AgentProcess  `json:"processes"`
 	Problems  []string        `json:"problems"` // what could not be seen, and what to do
 }
@@ -66,7 +66,7 @@ func injected(request float64, floor int) string {
 	return strconv.Itoa(max(int(math.Ceil(2*request-1e-9)), 1, floor))
 }
 
-// AgentContainer is what Kubernetes says of a process's container.
+// AgentContainer is what Kubernetes says about a process's container.
 type AgentContainer struct {
 	Namespace       string       `json:"namespace"`
 	Pod             string       `json:"pod"`
@@ -85,7 +85,7 @@ type AgentContainer struct {
 	Request         float64      `json:"request_cpus"`
 	PodLimit        float64      `json:"pod_limit_cpus"`
 	Spec            AgentSetting `json:"spec_gomaxprocs"`
-	Muted           []string     `json:"muted"` // rules that nobody wants to hear of
+	Muted           []string     `json:"muted"` // rules that are muted
 }
 
 // AgentSetting is GOMAXPROCS in a pod's spec.

@@ -41,7 +41,7 @@ type AuditAgents struct {
 	Once     bool           `json:"once,omitempty"` // nodes were looked at once, by a Job on each, as no agent is installed
 	Found    int            `json:"found"`
 	Answered int            `json:"answered"`
-	Programs int            `json:"programs"` // that they told of, in whichever namespace
+	Programs int            `json:"programs"` // that they reported, in any namespace
 	Failed   []AuditFailure `json:"failed"`
 }
 
@@ -59,16 +59,16 @@ type AuditPrometheus struct {
 	Since  float64  `json:"since_seconds"`
 	Series int      `json:"series"`
 	Joined int      `json:"containers_joined"` // that belong to a workload
-	Empty  []string `json:"without_series"`    // metrics that nobody exports
+	Empty  []string `json:"without_series"`    // metrics that nothing exports
 }
 
-// AuditRegistry is what registries were asked for: images whose programs nobody had seen.
+// AuditRegistry is what registries were asked for: images whose programs had not been seen.
 type AuditRegistry struct {
 	Images int `json:"images"`
 	Read   int `json:"read"`
 }
 
-// NewAudit tells what was found. What could not be read comes after that of the cluster.
+// NewAudit makes the document of what was found. What else could not be read comes after what could not be read of the cluster.
 func NewAudit(found *cluster.Found, r *audit.Result, agents AuditAgents, prometheus *AuditPrometheus, more []Problem) *Audit {
 	if agents.Failed == nil {
 		agents.Failed = []AuditFailure{}
@@ -173,7 +173,7 @@ func (d *Audit) where(room bool) string {
 // Unread is how many problems took something away.
 func (d *Audit) Unread() int { return unread(d.Problems) }
 
-// Findings are all that were found, for those who count them.
+// Findings are all that were found, for counting.
 func (d *Audit) Findings() []finding.Finding { return report.Found(d.Checks()) }
 
 // Checks are one for each finding, and one for each thing that is not known, which passes nowhere. Where all is known and nothing was found
@@ -240,7 +240,7 @@ func (d *Audit) Unknown() (checks []report.Check) {
 	return checks
 }
 
-// none says why no agent has measured anything; "": some did, or are told of with their troubles.
+// none says why no agent has measured anything; "": some did, or are listed with their troubles.
 func (a AuditAgents) none() string {
 	switch {
 	case !a.Asked:
@@ -287,7 +287,7 @@ func lasting(seconds float64) string {
 	return strings.TrimSuffix(strings.TrimSuffix((time.Duration(seconds)*time.Second).String(), "0s"), "0m")
 }
 
-// Known says what is known of the programs.
+// Known says what is known about the programs.
 func (d *Audit) Known() string {
 	g := d.Totals.Go
 	parts := []string{plural(g[audit.GoSeen], "workload runs", "workloads run") + " a Go program that was seen"}
@@ -345,7 +345,7 @@ func (d *Audit) Affected() (texts []string) {
 	return texts
 }
 
-// Save says what CPUs are to be saved, as far as that was measured.
+// Save says what CPUs can be saved, as far as that was measured.
 func (d *Audit) Save() string { return saveText(d.Totals.Save) }
 
 func saveText(r audit.Range) string {
@@ -362,7 +362,7 @@ func saveText(r audit.Range) string {
 	return text
 }
 
-// Span is a range of CPUs. Of hundreds of CPUs nobody knows the hundredths.
+// Span is a range of CPUs. With hundreds of CPUs the hundredths are unknown.
 func Span(r audit.Range) string {
 	if r.High >= 100 {
 		r.Low, r.High = math.Round(r.Low), math.Round(r.High)
@@ -428,7 +428,7 @@ func (d *Audit) OpenShift() string {
 	return text
 }
 
-// Names are the workloads that are wrong, now or as they are written, as kubectl names objects: deployment.apps/api.
+// Names are the workloads that are wrong, now or as written, as kubectl names objects: deployment.apps/api.
 func (d *Audit) Names() (names []string) {
 	for _, w := range d.Workloads {
 		if w.Verdict == audit.Wrong || w.Verdict == audit.AsWritten {

@@ -26,8 +26,8 @@ const (
 	configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n"
 )
 
-// TestOutcomes: what each outcome is in each of the formats that systems which run builds read. Only what was looked at and found in
-// order passes; what is not known never does, and is told with its reason.
+// TestOutcomes: what each outcome is in each of the formats that CI systems read. Only what was looked at and found in order passes;
+// what is not known never does, and is reported with its reason.
 func TestOutcomes(t *testing.T) {
 	// What of a verb's checks each format has, as a number of things that it calls by that name.
 	type told struct {

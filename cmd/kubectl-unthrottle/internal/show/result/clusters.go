@@ -102,7 +102,7 @@ func (d *Audit) missing() (n int) {
 	return n
 }
 
-// Each says of each of several clusters how it fares.
+// Each says how each of several clusters fares.
 func (d *Audit) Each() (texts []string) {
 	for _, c := range d.Clusters {
 		if c.Error != "" {
@@ -120,7 +120,7 @@ func (d *Audit) Each() (texts []string) {
 	return texts
 }
 
-// ErrNoCluster is the error of several clusters of which none could be read.
+// ErrNoCluster is the error if none of several clusters could be read.
 func ErrNoCluster(all []Apart) error {
 	if slices.ContainsFunc(all, func(a Apart) bool { return a.Err == nil }) {
 		return nil

@@ -42,7 +42,7 @@ type Changed struct {
 	Diff string `json:"diff"`
 }
 
-// NewFix tells what was decided.
+// NewFix makes the document of what was decided.
 func NewFix(set *manifest.Set, p *fix.Plan) *Fix {
 	d := &Fix{Files: set.Named(), Workloads: len(set.Workloads), Decisions: []Decision{}, Changed: []Changed{}, Problems: problems(set), nothing: nothing(set)}
 	for _, x := range p.Decisions {
@@ -82,7 +82,7 @@ func (d *Fix) verdict() string {
 	case d.Written:
 		return quantity.Plural(changes, "change") + " written into " + quantity.Plural(len(d.Changed), "file") + also + "."
 	}
-	if len(d.Changed) == 0 { // what was rendered is no file: patches can change it
+	if len(d.Changed) == 0 { // what was rendered isn't a file: patches can change it
 		return quantity.Plural(changes, "change") + " to what was rendered" + also + "."
 	}
 	return quantity.Plural(changes, "change") + " in " + quantity.Plural(len(d.Changed), "file") + also + "."
@@ -102,7 +102,7 @@ func (d Decision) Outcome() string {
 	return d.Remedy.String() + ": " + d.Remedy.Why
 }
 
-// Others are what is told, a sentence each.
+// Others are what is only reported, a sentence each.
 func (d Decision) Others() (texts []string) {
 	for _, r := range d.Told {
 		text := r.String() + ": " + r.Why
@@ -123,7 +123,7 @@ func (d *Fix) Checks() []report.Check {
 	return checksOf(findings, d.Workloads, d.nothing, d.Problems, nil)
 }
 
-// Text is the changes as a diff, or what is asked for in its place, with each decision in comments: patch and git apply pass over
+// Text is the changes as a diff, or what is asked for instead, with each decision in comments: patch and git apply pass over
 // them, and so does YAML.
 func (d *Fix) Text() string {
 	var b strings.Builder
@@ -169,7 +169,7 @@ func (d *Fix) Text() string {
 	return trimmed(b.String())
 }
 
-// Brief is the decisions alone, for those who see them pass by.
+// Brief is the decisions alone, for reading in passing.
 func (d *Fix) Brief() string {
 	brief := *d
 	brief.As, brief.Output = "text", ""

@@ -30,7 +30,7 @@ type Lint struct {
 	Findings  []lint.Finding `json:"findings"`
 	Problems  []Problem      `json:"problems"`           // what could not be read, or not whole
 	Cluster   *Cluster       `json:"cluster,omitempty"`  // null: they are files
-	Baseline  *Baseline      `json:"baseline,omitempty"` // null: there is none
+	Baseline  *Baseline      `json:"baseline,omitempty"` // null: none
 
 	nothing string                                // what had no workload in it
 	below   func(file string) (name, root string) // nil: a file is called as it was named
@@ -50,8 +50,8 @@ type Cluster struct {
 // Baseline is what was held against findings that are known.
 type Baseline struct {
 	File  string                   `json:"file"`
-	Known int                      `json:"known"` // findings that stand in it, and are left out here
-	Gone  []config.BaselineFinding `json:"gone"`  // that stand in it, and are found no more
+	Known int                      `json:"known"` // findings that are in it, and are left out here
+	Gone  []config.BaselineFinding `json:"gone"`  // that are in it, and are no longer found
 }
 
 // A Problem is what could not be read, or not whole.
@@ -61,7 +61,7 @@ type Problem struct {
 	Text     string `json:"text"`
 	Hint     string `json:"hint,omitempty"`
 
-	position workload.Position // of which At tells
+	position workload.Position // that At shows
 }
 
 // NewLint looks at what was read. The error is the context's, or lint.ErrTooMany.
@@ -106,8 +106,8 @@ func NewLint(ctx context.Context, set *manifest.Set, known lint.Known) (*Lint, e
 	return d, nil
 }
 
-// nothing says where no workload was found; "" if there is one. Of files and directories one is enough, as many hold other objects;
-// standard input has to have one of its own: nothing comes where the command before the pipe has failed.
+// nothing says where no workload was found; "" if there is one. For files and directories one is enough, as many hold other
+// objects; standard input must have one of its own: nothing comes where the command before the pipe has failed.
 func nothing(set *manifest.Set) string {
 	in := func(f *manifest.File) bool {
 		return slices.ContainsFunc(set.Workloads, func(w *workload.Workload) bool { return w.At.File == f.Name })
@@ -198,8 +198,8 @@ func named(apiVersion, kind, name string) string {
 // In says how a file is called in the repository that it is in, and where that is.
 func (d *Lint) In(below func(file string) (name, root string)) { d.below = below }
 
-// Against leaves out the findings that stand in a baseline. called is how a finding is called there, and covered says whether
-// what stands there was looked at.
+// Against leaves out the findings that are in a baseline. called is how a finding is called there, and covered says whether
+// what is there was looked at.
 func (d *Lint) Against(file string, standing []config.BaselineFinding, called func(lint.Finding) config.BaselineFinding, covered func(config.BaselineFinding) bool) {
 	known, gone := config.CompareBaseline(Called(d.Findings, called), standing)
 	d.Baseline = &Baseline{File: file, Gone: []config.BaselineFinding{}}
@@ -268,7 +268,7 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// butUnread says what nothing is known of, after an answer that would look like all is well.
+// butUnread says what nothing is known about, after an answer that would look like all is well.
 func butUnread(problems []Problem) string {
 	switch n := unread(problems); n {
 	case 0:

@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/kubectl-unthrottle/internal/judge/lint"
 )
 
-// TestMostFindings: more findings than anybody reads are an error, and not a document of any size.
+// TestMostFindings: more findings than anyone reads are an error, and not a document of any size.
 func TestMostFindings(t *testing.T) {
 	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i, env: [{name: GOMAXPROCS, value: half}]}]}}`
 	set, err := manifest.Read(t.Context(), manifest.Options{Stdin: strings.NewReader(pod)}, "-")

@@ -6,10 +6,10 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
-// A Project is what was left out because somebody said so, in a file of the project or on the command line. It stands in every
-// document: what is not looked at must be seen to be.
+// A Project is what was left out because the user said so, in a file of the project or on the command line. It is in every
+// document: what is not looked at must be visible as such.
 type Project struct {
-	Config   string   `json:"config,omitempty"`    // the file; "": there is none
+	Config   string   `json:"config,omitempty"`    // the file; "": none
 	RulesOff []string `json:"rules_off,omitempty"` // by that file
 	Excluded int      `json:"excluded,omitempty"`  // files and directories
 }

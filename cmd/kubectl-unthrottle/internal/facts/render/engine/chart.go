@@ -38,7 +38,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	return render.Serve(in, out, Render)
 }
 
-// alone takes from the process what neither library may use: programs, and the network. What they log is nobody's to read.
+// alone takes from the process what neither library may use: programs, and the network. What they log is discarded.
 func alone() {
 	os.Clearenv()
 	http.DefaultTransport = offline{}
@@ -132,7 +132,7 @@ func renderChart(q render.Request) (*render.Reply, error) {
 	return reply, nil
 }
 
-// load makes a chart of its files. Of a directory, those that its .helmignore names are left out.
+// load makes a chart of its files. Those that a directory's .helmignore names are left out.
 func load(q render.Request) (*chart.Chart, error) {
 	if q.Packed != nil {
 		return loader.LoadArchive(bytes.NewReader(q.Packed))

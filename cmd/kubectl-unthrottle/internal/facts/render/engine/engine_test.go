@@ -99,7 +99,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestRefused has a chart for each outcome that is none. The same process renders them all, and a good one at the end.
+// TestRefused has a chart for each kind of failure. The same process renders them all, and a good one at the end.
 func TestRefused(t *testing.T) {
 	r := renderer(t)
 	for _, c := range []struct {
@@ -269,7 +269,7 @@ func packed(t *testing.T, pairs ...string) []byte {
 	return b.Bytes()
 }
 
-// TestPacked has packed charts, of which some unpack to far more than they are.
+// TestPacked has packed charts; some unpack to far more than their size.
 func TestPacked(t *testing.T) {
 	r := renderer(t)
 	zeros := strings.Repeat("\x00", 6<<20)

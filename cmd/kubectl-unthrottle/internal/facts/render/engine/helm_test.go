@@ -19,8 +19,8 @@ var (
 	clones = flag.String("charts", "", "a directory with charts to compare for")
 )
 
-// TestAsHelm holds that charts are rendered as helm template renders them, byte for byte, but for blank lines between documents, of which
-// Helm 3 prints fewer than Helm 4. What differs between two runs of helm, such as a password that a template makes up, is not compared.
+// TestAsHelm checks that charts are rendered as helm template renders them, byte for byte, except for blank lines between documents: Helm
+// 3 prints fewer than Helm 4. What differs between two runs of helm, such as a password that a template makes up, is not compared.
 func TestAsHelm(t *testing.T) {
 	if *helm == "" || *clones == "" {
 		t.Skip("go test -run TestAsHelm -helm PROGRAM -charts DIRECTORY compares")

@@ -78,7 +78,7 @@ func refused(err error) error {
 	if strings.Contains(text, "cycle detected") {
 		return failed(render.Broken, "it and another one take each other: a cycle")
 	}
-	// Kustomize tries each name as a file and as a directory, and tells both ways at once.
+	// Kustomize tries each name as a file and as a directory, and reports both at once.
 	if m := tried.FindStringSubmatch(text); m != nil {
 		return failed(render.Broken, "%s: %s", m[1], m[2])
 	}
@@ -93,14 +93,14 @@ const (
 	mostRead = 128 << 20
 )
 
-// A guarded file system reads plain files, and no more than it may. In the kustomization that is asked for it asks kustomize to say where
-// each object is from.
+// A guarded file system reads plain files, and no more than it may. In the requested kustomization it asks kustomize to say where each
+// object is from.
 type guarded struct {
 	filesys.FileSystem
 	root   string
 	left   int64
 	schema bool // a kustomization may bring a schema of its own
-	own    bool // the kustomization is read as it is: it asks for that itself, or does not take the line
+	own    bool // the kustomization is read unchanged: it asks for that itself, or does not take the line
 }
 
 func (g *guarded) ReadFile(name string) ([]byte, error) {
