@@ -180,7 +180,7 @@ type docLine struct {
 	text string
 }
 
-// blockCommands are the lines of the indented blocks of a document. Where a block has prompts, what has none is output.
+// blockCommands are the lines of the indented blocks of a document. If a block has prompts, lines without one are output.
 func blockCommands(text string) (found []docLine) {
 	prompts := false
 	lines := strings.Split(text, "\n")
@@ -217,8 +217,8 @@ func spanCommands(text string) (found []docLine) {
 	return found
 }
 
-// commands are the arguments of each call of unthrottle in a line of shell: also of one that another program is to start,
-// and of one in a script in quotes.
+// commands are the arguments of each call of unthrottle in a line of shell: also of one that another program must start, and of one in a
+// script in quotes.
 func commands(line string) (found [][]string) {
 	for _, simple := range shell(line) {
 		for i, w := range simple {
@@ -255,7 +255,7 @@ type word struct {
 	quoted bool
 }
 
-// placeholders are values for what a synopsis names. Others are taken as they are.
+// placeholders are values for what a synopsis names. Others are taken unchanged.
 var placeholders = map[string]string{"SLO": "p99=50ms", "R": "1", "N": "1", "D": "1s", "URL": "http://localhost/"}
 
 func (w word) value() string {
@@ -265,8 +265,8 @@ func (w word) value() string {
 	return w.text
 }
 
-// shell cuts a line into its simple commands, as far as documents need it. A substitution counts as 1. In a synopsis the
-// brackets are left out, and what stands behind three spaces is an explanation.
+// shell cuts a line into its simple commands, as much as documents need it. A substitution counts as 1. In a synopsis the brackets are left
+// out, and what comes after three spaces is an explanation.
 func shell(line string) (found [][]word) {
 	var simple []word
 	var text strings.Builder

@@ -99,8 +99,8 @@ func listening(t *testing.T, server *exec.Cmd) (url string) {
 	return url
 }
 
-// TestKernelLoadNeighbour: beside a program that uses a CPU for a while, a load tells for how long, and what it leaves out for that. Of a
-// server without a group of its own it can't.
+// TestKernelLoadNeighbour: while another program uses a CPU for a while, a load reports for how long, and what it leaves out for that. For
+// a server without a group of its own it can't.
 func TestKernelLoadNeighbour(t *testing.T) {
 	slowtest.Plain(t) // with the detector, what watches the machine can take too long to begin
 	if os.Geteuid() != 0 {

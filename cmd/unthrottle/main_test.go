@@ -39,7 +39,7 @@ const asCommand = "UNTHROTTLE_TEST_COMMAND"
 // asFake makes it the command with the fake lab.
 const asFake = "UNTHROTTLE_TEST_FAKE"
 
-// noSleep in GORACE takes away the second that a program with -race waits at its end.
+// noSleep in GORACE removes the second that a program with -race waits at its end.
 const noSleep = "atexit_sleep_ms=10"
 
 func TestMain(m *testing.M) {
@@ -146,7 +146,7 @@ func runScripts(t *testing.T, dir string) {
 	}
 	nobody := httptest.NewServer(nil)
 	nobody.Close()
-	out, _ := exec.Command("go", "env", "GOCACHE").Output() // without a go command nobody asks
+	out, _ := exec.Command("go", "env", "GOCACHE").Output() // without a go command it is not needed
 	goCache := strings.TrimSpace(string(out))
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,

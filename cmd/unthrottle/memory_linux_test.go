@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
-// TestKernelMemory: what a program's collector goes by is found in a running program, beside the limit that the kernel holds it to.
+// TestKernelMemory: what a program's collector uses is found in a running program, alongside the limit that the kernel holds it to.
 func TestKernelMemory(t *testing.T) {
 	slowtest.Skip(t)
 	kerneltest.New(t) // or it is skipped

@@ -16,8 +16,8 @@ import (
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
-// TestKernelLoadPauses takes the CPUs away from everything now and then, as a hypervisor does. The load tells of it, and which requests
-// it leaves out.
+// TestKernelLoadPauses takes the CPUs away from everything now and then, as a hypervisor does. The load reports it, and which requests it
+// leaves out.
 func TestKernelLoadPauses(t *testing.T) {
 	slowtest.Skip(t)
 	if os.Getenv("UNTHROTTLE_REQUIRE_CGROUP") != "1" && os.Geteuid() != 0 {

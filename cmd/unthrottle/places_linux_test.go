@@ -30,7 +30,7 @@ func asNobody(t *testing.T, script string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// sharedTemp is a directory as /tmp is one, and nobody else's.
+// sharedTemp is a directory like /tmp, for this test alone.
 func sharedTemp(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "unthrottle-shared-")
@@ -59,7 +59,7 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// withoutHome is the environment of who has no home, as under systemd or env -i.
+// withoutHome is the environment of a user who has no home, as under systemd or env -i.
 func withoutHome(tmp string) []string { return []string{"TMPDIR=" + tmp} }
 
 // TestForeignPrograms: a program that another user has put where ours would be is not run.
@@ -91,7 +91,7 @@ func buildCache(t *testing.T) string {
 	return "GOCACHE=" + strings.TrimSpace(string(out))
 }
 
-// workloadName is the name that a built workload has, which is the same for all who have this source.
+// workloadName is the name that a built workload has, which is the same for all users who have this source.
 func workloadName(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
@@ -158,8 +158,8 @@ func TestForeignLock(t *testing.T) {
 	}
 }
 
-// TestForeignDirectory: the result of root in another user's directory is for nobody but root to change, and the other user can't
-// make anything else of it.
+// TestForeignDirectory: only root can change the result of root in another user's directory, and the other user can't make anything else of
+// it.
 func TestForeignDirectory(t *testing.T) {
 	slowtest.Skip(t)
 	tmp := sharedTemp(t)
@@ -182,7 +182,7 @@ func TestForeignDirectory(t *testing.T) {
 	if statErr != nil || info.Mode() != 0o600 {
 		t.Errorf("the other file is %v now", info.Mode())
 	}
-	if err != nil { // it may say that somebody was at its name
+	if err != nil { // it may say that something was at its name
 		t.Logf("%v: %s", err, out)
 		return
 	}

@@ -132,7 +132,7 @@ func TestKernelPs(t *testing.T) {
 // decodes reports whether a live value can be read here.
 func decodes() bool { return runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" }
 
-// working waits until a workload has used more CPU time than it takes to start, which beside others may be seconds later.
+// working waits until a workload has used more CPU time than it takes to start, which alongside others may be seconds later.
 func working(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -172,7 +172,7 @@ func TestKernelPsFailOn(t *testing.T) {
 		"--fail-on=critical " + pid:                      3,
 		"--fail-on=warning --verdict=fine " + pid:        0,
 		"--fail-on=info no-such-name":                    1,
-		"--fail-on=info --for=1ms --root=/ *unthrottle*": -1, // whatever else runs here
+		"--fail-on=info --for=1ms --root=/ *unthrottle*": -1, // anything else that runs here
 	} {
 		cmd := exec.Command(os.Args[0], append([]string{"ps"}, strings.Fields(args)...)...)
 		cmd.Env = append(os.Environ(), asCommand+"=1")

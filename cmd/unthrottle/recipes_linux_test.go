@@ -21,9 +21,9 @@ import (
 //	<!-- recipe -->              has the block below it run, by bash, in one script with the others; a command that fails ends it
 //	<!-- recipe: 3 -->           the same, and the block's exit code must be 3
 //	<!-- recipe file: NAME -->   makes a file of the block
-//	<!-- recipe prints -->       the lines of the block must be printed, in this order, with any numbers; others may stand between them
+//	<!-- recipe prints -->       the lines of the block must be printed, in this order, with any numbers; others may be between them
 //
-// testdata/recipes/PAGE.sh comes before: functions that stand in for what a test can't have, such as docker, and check,
+// testdata/recipes/PAGE.sh comes before: functions that replace what a test can't have, such as docker, and check,
 // which is called at the end, with the output so far in the file output.
 func TestRecipes(t *testing.T) {
 	slowtest.Plain(t)

@@ -84,7 +84,7 @@ func TestKernelRun(t *testing.T) {
 	if r.LimitKind != "cgroup-"+g.Version.String() || r.LimitCPUs != 0.3 || r.ExitCode != 124 {
 		t.Errorf("got %+v", r)
 	}
-	// A standstill is seen only where we look, so that there may be none on a busy machine.
+	// A standstill is seen only when we look, so there may be none on a busy machine.
 	if r.Periods < 2 || r.ThrottledPeriods < 1 || r.ThrottledPeriods > r.Periods || r.Standstill > r.WallSeconds {
 		t.Errorf("it was not throttled: %+v", r)
 	}
@@ -236,7 +236,7 @@ func TestKernelRunMemory(t *testing.T) {
 	}
 }
 
-// TestKernelRunNeeded: the kernel gives up pages of files where memory is short, and none that only memory has.
+// TestKernelRunNeeded: the kernel gives up pages of files where memory is short, and none that are only in memory.
 func TestKernelRunNeeded(t *testing.T) {
 	const size, rest = 48 << 20, 16 << 20
 	g := kerneltest.New(t)
@@ -270,7 +270,7 @@ func TestRunShort(t *testing.T) {
 	}
 }
 
-// TestKernelRunEscapes: a program that leaves its limit, or changes it, is told as one that does.
+// TestKernelRunEscapes: a program that leaves its limit, or changes it, is reported as such.
 func TestKernelRunEscapes(t *testing.T) {
 	slowtest.Skip(t)
 	g := kerneltest.New(t)

@@ -22,13 +22,13 @@ var unrecorded = []string{}
 // sampleWidth is the screen that samples are rendered for.
 const sampleWidth = 120
 
-// sampleComment stands above a block that shows output:
+// sampleComment is above a block that shows output:
 //
 //	<!-- sample: NAME.json [--format F] [from "TEXT"] [until "TEXT"] … -->   of a document in docs/samples
 //	<!-- sample: NAME.txt [from "TEXT"] [until "TEXT"] … -->                 of output that was recorded there
 //	<!-- run: unthrottle VERB ARGS [from "TEXT"] [until "TEXT"] … -->        of a command that measures nothing
 //
-// from and until leave lines out, in their order: until the first line with TEXT, or from it on; +N in the place of "TEXT" is
+// from and until leave lines out, in their order: until the first line with TEXT, or from it on; +N in place of "TEXT" is
 // N lines after the cut before. … stands for what is left out.
 var sampleComment = regexp.MustCompile(`^<!-- (sample|run): (.*?)((?: (?:from|until) (?:"[^"]*"|\+\d+))*) -->$`)
 
@@ -67,7 +67,7 @@ func TestDocsSamples(t *testing.T) {
 	}
 }
 
-// A docBlock is some lines of a document: an indented block, or what stands between two of them.
+// A docBlock is some lines of a document: an indented block, or what is between two of them.
 type docBlock struct {
 	line     int // of its first
 	lines    []string
@@ -103,7 +103,7 @@ var recipe = regexp.MustCompile(`^<!-- recipe( file| prints)?(?:: (\S+))? -->$`)
 
 var listItem = regexp.MustCompile(`^ {0,3}([-*]|\d+\.) `)
 
-// A sampledDocument is a document as it is read, block by block.
+// A sampledDocument is a document being read, block by block.
 type sampledDocument struct {
 	t    *testing.T
 	name string
@@ -113,7 +113,7 @@ type sampledDocument struct {
 	comment []string // what sampleComment matched above the block
 }
 
-// add checks the next block and adds it, with its output as it is printed now.
+// add checks the next block and adds it, with its output as printed now.
 func (d *sampledDocument) add(b docBlock) {
 	comment := d.comment
 	d.comment = nil
@@ -161,7 +161,7 @@ func (d *sampledDocument) add(b docBlock) {
 	d.out = slices.Concat(d.out, b.lines[:head], want, b.lines[head+len(got):])
 }
 
-// sample is the output that a comment names, as lines of a block; none if it is not recorded.
+// sample is the output that a comment names, as lines of a block; empty if it is not recorded.
 func (d *sampledDocument) sample(comment []string) ([]string, error) {
 	words := strings.Fields(comment[2])
 	var text bytes.Buffer
@@ -200,11 +200,11 @@ func (d *sampledDocument) sample(comment []string) ([]string, error) {
 	return lines, err
 }
 
-// cutLines leaves lines out. The line that stands for them is indented as their first.
+// cutLines leaves lines out. The line that replaces them is indented as their first.
 func cutLines(lines []string, cuts [][]string) (kept []string, err error) {
 	showing := len(cuts) == 0 || cuts[0][1] == "until"
 	since := 0    // lines since that has changed
-	instead := "" // what stands for the lines that were left out last
+	instead := "" // what replaces the lines that were left out last
 	for i, line := range lines {
 		for len(cuts) > 0 && (cuts[0][1] == "until") == showing && reached(cuts[0], line, since) {
 			cuts, showing, since = cuts[1:], !showing, 0
@@ -232,7 +232,7 @@ func cutLines(lines []string, cuts [][]string) (kept []string, err error) {
 	return kept, nil
 }
 
-// reached reports whether a cut is before this line, the one after so many since the last cut.
+// reached reports whether a cut is before this line, since lines after the last cut.
 func reached(cut []string, line string, since int) bool {
 	if n, err := strconv.Atoi(cut[3]); err == nil {
 		return since >= n

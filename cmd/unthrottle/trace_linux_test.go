@@ -147,8 +147,8 @@ func ask(t *testing.T, url string) {
 	}()
 }
 
-// attempts: other programs of the host, tests among them, may take so much CPU time that the cause of a freeze can't be known, which the trace
-// says. That lasts for some of these at most.
+// attempts: other programs of the host, tests among them, may take enough CPU time that the cause of a freeze can't be known, which the
+// trace says. That lasts for some of these at most.
 const attempts = 8
 
 // check holds what is true of any trace of a program that is throttled at half a CPU.

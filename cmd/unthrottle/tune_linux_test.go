@@ -97,7 +97,7 @@ func tuned(kind string, args []string) {
 		case kind == "errors":
 			w.WriteHeader(http.StatusInternalServerError)
 		case kind == "own":
-			runtime.GC() // which tells GOMAXPROCS
+			runtime.GC() // which shows GOMAXPROCS
 		case kind == "hungry later" && n == 3:
 			held = eat(80 << 20)
 		case kind == "works":
@@ -169,7 +169,7 @@ type tuneRun struct {
 // A tuning is a call of tune, with directories of its own.
 type tuning struct {
 	address        string
-	dir            string // what is left behind is to be seen in its tmp
+	dir            string // what is left behind shows in its tmp
 	cmd            *exec.Cmd
 	stdout, stderr *record
 	err            error
@@ -310,7 +310,7 @@ func (x *tuning) ends(t *testing.T, code int, stdout, stderr []string) {
 	}
 }
 
-// ofNoHome is the name of the directory that a user has who has no home: of caches, and of a lock.
+// ofNoHome is the name of the directory of a user who has no home: of caches, and of a lock.
 var ofNoHome = regexp.MustCompile(`^unthrottle-\d+(-\w+)?$`)
 
 // left lists what the command has left behind of processes, groups and temporary files.
@@ -611,7 +611,7 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// taken lets somebody else answer at its address.
+// taken lets another server answer at its address.
 func taken(t *testing.T, x *tuning) *tuning {
 	t.Helper()
 	l, err := net.Listen("tcp", x.address)
@@ -629,8 +629,8 @@ func homeless(x *tuning) *tuning {
 	return x
 }
 
-// unprivileged makes it a user's who may do nothing, in a directory of a mode. That user can't read where go test has put
-// the test binary.
+// unprivileged makes it the command of a user without rights, in a directory of a mode. That user can't read where go test has put the test
+// binary.
 func unprivileged(t *testing.T, x *tuning, mode os.FileMode) *tuning {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -671,7 +671,7 @@ func unprivileged(t *testing.T, x *tuning, mode os.FileMode) *tuning {
 	return x
 }
 
-// barred makes it a user's who is in a directory of root's, as one that root has become by setpriv or sudo -u.
+// barred makes it the command of a user who is in a directory of root's, such as one that root has become by setpriv or sudo -u.
 func barred(t *testing.T, x *tuning) *tuning {
 	t.Helper()
 	x = unprivileged(t, x, 0o755)

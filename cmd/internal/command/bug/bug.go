@@ -20,7 +20,7 @@ import (
 // kernel has it.
 type File struct{ Name, Data string }
 
-// groupFiles are read of each cgroup, as far as it has them.
+// groupFiles are read from each cgroup that has them.
 var groupFiles = []string{
 	"cgroup.procs", "cgroup.controllers", "cgroup.subtree_control", "cgroup.type",
 	"cpu.max", "cpu.max.burst", "cpu.weight", "cpu.stat", "cpu.stat.local", "cpu.pressure",
@@ -84,7 +84,7 @@ func groups(of cgroup.Source) []string {
 	return slices.Sorted(maps.Keys(dirs))
 }
 
-// cgroupMounts leaves of a mountinfo what cgroups are found by: others tell what is mounted from where.
+// cgroupMounts keeps the lines of a mountinfo by which cgroups are found: the others show what is mounted from where.
 func cgroupMounts(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {

@@ -11,7 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/fixture"
 )
 
-// TestCollect: what is collected of a tree gives the same answer as the tree, whatever its layout.
+// TestCollect: what is collected from a tree gives the same answer as the tree, in any layout.
 func TestCollect(t *testing.T) {
 	layouts, err := filepath.Glob("../../../../cgroup/testdata/layouts/*.txtar")
 	if err != nil || len(layouts) == 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-// sides are so many of a server that can run at the same time, each in a network of its own. Where there can be none they take turns.
+// sides are copies of a server that can run at the same time, n at most, each in a network of its own. Where that is not possible there are
+// none, and settings take turns.
 func (s *study) sides(served *trial.Served, client load.Client, n int) (sides []*trial.Served, err error) {
 	if s.atOnce == tune.AtOnceNo || client.Unix != "" || client.Proxy != "" {
 		return nil, nil
@@ -30,8 +31,8 @@ func (s *study) sides(served *trial.Served, client load.Client, n int) (sides []
 	return sides, nil
 }
 
-// mayShare says how many settings may run at the same time: benchmarks and our own programs, which are there to be run again and again;
-// servers, each of which has a network of its own; other programs if the user says that it does no harm.
+// mayShare says how many settings may run at the same time: benchmarks and our own programs, which are made to be run repeatedly; servers,
+// each of which has a network of its own; other programs if the user says that it does no harm.
 func (b *bench) mayShare(job bool) (most int) {
 	if b.atOnce == tune.AtOnceNo {
 		return 0

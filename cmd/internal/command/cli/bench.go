@@ -83,7 +83,7 @@ type bench struct {
 	style          string
 	list           bool
 	server         serverOptions
-	load           lab.Served // neither a rate nor a foreign load: the program is no server
+	load           lab.Served // neither a rate nor a foreign load: the program is not a server
 	rate           quantity.RateRange
 	times          time.Duration // that recorded arrivals last
 	tailMargin     float64
@@ -244,7 +244,7 @@ func (b *bench) Show(journal, next string, interrupted bool) error {
 	return err
 }
 
-// Plan checks all there is to check, and builds what has to be built, before the first run.
+// Plan checks all there is to check, and builds what must be built, before the first run.
 func (b *bench) Plan(ctx context.Context, args, command []string) error {
 	b.Progress = conduct.NewProgress(b.stdio.IO, b.results.JSON)
 	plan, err := b.parse(ctx, args, command)
@@ -273,7 +273,7 @@ func (b *bench) Plan(ctx context.Context, args, command []string) error {
 	return b.dropDefault(ctx)
 }
 
-// allowForEmulation raises the margin of a comparison of GOMAXPROCS to what an emulated limit may do to it by itself.
+// allowForEmulation raises the margin of a comparison of GOMAXPROCS to what an emulated limit may do to it on its own.
 func (b *bench) allowForEmulation() {
 	p := &b.soFar.Plan
 	if b.soFar.Environment.LimitKind != string(runner.Emulated) || p.Compare != lab.ByProcs || len(p.Settings) == 0 {
@@ -288,8 +288,8 @@ func (b *bench) allowForEmulation() {
 	}
 }
 
-// dropDefault takes the number that the runtime chooses by itself out of the settings, unless the user has asked for it:
-// to measure it twice helps nobody.
+// dropDefault takes the number that the runtime chooses on its own out of the settings, unless the user has asked for it: measuring it
+// twice is no use.
 func (b *bench) dropDefault(ctx context.Context) error {
 	p := &b.soFar.Plan
 	if b.builds.several {
@@ -406,7 +406,7 @@ func (b *bench) fill(ctx context.Context, p *lab.Plan, workloads, command []stri
 	return nil
 }
 
-// allowBlocks raises the usual number of blocks to what so many comparisons at once take.
+// allowBlocks raises the usual number of blocks to what this many comparisons at once take.
 func (b *bench) allowBlocks(p *lab.Plan) {
 	if !b.builds.several {
 		return
@@ -423,8 +423,8 @@ func (b *bench) allowBlocks(p *lab.Plan) {
 	}
 }
 
-// Benchmarks in several builds are looked at so often, have so many blocks where nobody says how many, and run no longer than that: a
-// machine's speed changes within a second, so many short pairs tell more than a few long ones.
+// Benchmarks in several builds are looked at this often, have this many blocks unless the user says how many, and run no longer than this:
+// a machine's speed changes within a second, so many short pairs show more than a few long ones.
 const (
 	looks       = 4
 	shortBlocks = 60
@@ -436,7 +436,7 @@ func (b *bench) alone(programs func(lab.Setting) (trial.Program, error)) *trial.
 	return &trial.Runner{Limit: b.limit.Limit, With: b.limit.with, Programs: programs}
 }
 
-// subject is what is run. What has to be built is built.
+// subject is what to run. What must be built is built.
 func (b *bench) subject(ctx context.Context, workloads, command []string, seed uint64) (s trial.Subject, err error) {
 	if len(command) > 0 {
 		l, err := b.lineUp(ctx, command)
@@ -649,7 +649,7 @@ func (b *bench) lastingFor(settings int) time.Duration {
 }
 
 // lastingForBuilds is that of benchmarks in several builds, of which there may be hundreds: short runs are enough, as long as there are
-// so many blocks that something can be shown.
+// enough blocks for something to be shown.
 func (b *bench) lastingForBuilds(settings int) time.Duration {
 	const least, overhead, blocks = 20 * time.Millisecond, 20 * time.Millisecond, 24
 	if b.budget == 0 && !b.Flags.Given("for") {

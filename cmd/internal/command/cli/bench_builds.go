@@ -19,7 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// buildOptions are what bench is told of builds that it is to compare.
+// buildOptions are what bench is given about the builds to compare.
 type buildOptions struct {
 	base   string
 	flags  []string
@@ -36,14 +36,14 @@ func (o *buildOptions) register(in *pflag.FlagSet) {
 	in.BoolVar(&o.goLine, "go-line", false, "set the go line of go.mod to each --go version")
 }
 
-// builtHere reports whether what is run is built here, of the user's source.
+// builtHere reports whether what is run is built here, from the user's source.
 func (o *buildOptions) builtHere() bool { return o.base != "" || len(o.flags) > 0 || o.goes != "" }
 
-// between is what stands between two programs.
+// between is what separates two programs.
 const between = "---"
 
-// checkBuilds refuses what does not go together, and gives what was not asked for the values that suit a comparison of builds: nobody
-// asks for a limit, or for other GOMAXPROCS, who wants to know whether a change is slower.
+// checkBuilds refuses what does not go together, and gives what was not asked for the values that suit a comparison of builds: a user who
+// wants to know whether a change is slower does not ask for a limit, or for other GOMAXPROCS.
 func (b *bench) checkBuilds(workloads, command []string) error {
 	o := &b.builds
 	programs := slices.Contains(command, between)
@@ -74,7 +74,7 @@ func (b *bench) checkBuilds(workloads, command []string) error {
 	return nil
 }
 
-// variants are the builds that are to be compared, and what is known of each. Without any there is one, which has no name.
+// variants are the builds to compare, and what is known of each. Without any there is one, which has no name.
 func (b *bench) variants(ctx context.Context, dir string) (variants []trial.Variant, about []lab.Build, err error) {
 	type tree struct{ name, dir, commit string }
 	trees := []tree{{}}
@@ -156,14 +156,13 @@ type lineup struct {
 	args  map[trial.Build][]string
 	order []trial.Build
 	about []lab.Build
-	copy  string // a directory for copies of those that were built here; "": the programs are run as they are
+	copy  string // a directory for copies of those that were built here; "": the programs are run unchanged
 	same  bool   // all are one program
 }
 
 func (l *lineup) first() []string { return l.args[l.order[0]] }
 
-// lineUp builds a program after -- as often as is asked for, or takes several as they are. nil: there is one program, and nothing to
-// build.
+// lineUp builds a program after -- as often as is asked for, or takes several unchanged. nil: there is one program, and nothing to build.
 func (b *bench) lineUp(ctx context.Context, command []string) (*lineup, error) {
 	if slices.Contains(command, between) {
 		return splitPrograms(command)
@@ -251,7 +250,7 @@ func settings(builds []trial.Build) (of []lab.Setting) {
 	return of
 }
 
-// sameBuilds reports whether what goes on is what was begun: a branch may have moved meanwhile, and the working tree have changed.
+// sameBuilds reports whether what goes on is what was begun: in the meantime a branch may have moved, and the working tree have changed.
 func sameBuilds(now, then []lab.Build) bool {
 	return slices.EqualFunc(now, then, func(a, b lab.Build) bool { return a.Name == b.Name && a.Go == b.Go && a.Sum == b.Sum })
 }

@@ -27,8 +27,8 @@ func (b *bench) checkForeign() error {
 	return b.server.checkForeign(b.Flags, own...)
 }
 
-// servedBy is a server as what is run, under the load of somebody else's generator. It is compared by the latency that was named, or the
-// highest percentile that --metric takes from the output, or p99.
+// servedBy is a server as what is run, under the load of another generator. It is compared by the latency that was named, or the highest
+// percentile that --metric takes from the output, or p99.
 func (b *bench) servedBy(servers *lineup) (trial.Subject, error) {
 	by, err := trial.NewForeign(b.load.By, "", b.metrics)
 	if err != nil {

@@ -35,7 +35,7 @@ func Main(ctx context.Context, args []string, env func(string) string, stdin io.
 	return Run(ctx, IO{IO: verb.IO{In: stdin, Out: stdout, Err: stderr, Env: env, Args: args}, Self: self})
 }
 
-// Run is Main for those who bring a lab of their own.
+// Run is Main for callers who bring a lab of their own.
 func Run(ctx context.Context, stdio IO) int {
 	if len(stdio.Args) > 0 && !slices.Contains(ofOurs, stdio.Args[0]) {
 		runner.Sweep()
@@ -47,10 +47,10 @@ func Run(ctx context.Context, stdio IO) int {
 	return verb.Run(ctx, given, newRoot(stdio), forOthers...)
 }
 
-// forOthers are the verbs whose work is for others than the readers of their output: it goes on without them.
+// forOthers are the verbs whose work is not only for the readers of their output: it goes on without them.
 var forOthers = []string{"run", "serve", "explain", "heartbeat", "workload", "sidecar", "expire"}
 
-// ofOurs are verbs that other verbs start, in limited groups too: they leave it to those to take away what killed ones have left.
+// ofOurs are verbs that other verbs start, in limited groups too: they leave it to those to remove what killed ones have left.
 var ofOurs = []string{"heartbeat", "workload", "sidecar", "expire", "load"}
 
 // goFlags lets -run be written as go test has it.

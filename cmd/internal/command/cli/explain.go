@@ -122,7 +122,7 @@ func (o explainOptions) show(f report.Facts, err error) (verdict, failed error) 
 	return verdict, o.results.Finish(e, nil)
 }
 
-// explainArgs tells the three ways of calling explain apart.
+// explainArgs distinguishes the three ways of calling explain.
 func explainArgs(args, command []string) (subject string, named bool, err error) {
 	const example = "unthrottle explain PID, or unthrottle explain -- COMMAND"
 	switch {
@@ -171,8 +171,8 @@ func explainCommand(ctx context.Context, stdio IO, o explainOptions, command []s
 	}
 }
 
-// readCommandFacts looks at a command that was just started. Where it ends before that is done, what it was started with
-// tells: it had our cgroup, affinity and environment.
+// readCommandFacts looks at a command that was just started. If it ends before that is done, what it was started with is what counts: it
+// had our cgroup, affinity and environment.
 func readCommandFacts(ctx context.Context, o explainOptions, child *exec.Cmd, ended <-chan struct{}) (report.Facts, error) {
 	select {
 	case <-time.After(settle):

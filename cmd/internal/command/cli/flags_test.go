@@ -16,7 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/docs"
 )
 
-// ownFlags are verbs whose flags are not ours to describe: hey's, and those that people don't call.
+// ownFlags are verbs whose flags are not ours to describe: hey's, and those that users don't call.
 var ownFlags = map[string]bool{"hey": true, "workload": true, "heartbeat": true}
 
 // TestFlags holds every flag of every verb that is not hidden to a description, and to a line in the verb's help.

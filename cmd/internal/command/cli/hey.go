@@ -20,7 +20,7 @@ import (
 // mostBody is the most of a body that is sent, which is kept in memory.
 const mostBody = 1 << 30
 
-// newHey takes hey's command line as it is: its flags are not cobra's.
+// newHey takes hey's command line unchanged: its flags are not cobra's.
 func newHey(stdio IO) *cobra.Command {
 	return &cobra.Command{
 		Use: "hey", Long: hey.Help, DisableFlagParsing: true,

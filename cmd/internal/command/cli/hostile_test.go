@@ -65,7 +65,7 @@ func lines(t testing.TB, values []any) []byte {
 	return b.Bytes()
 }
 
-// strange are what a field may hold that none has.
+// strange are values that a field may hold but never does.
 var strange = []any{
 	nil, true, "", "\x1b[2J\u202e=1+1\n\t</script><b>`|" + "\u009b", "NaN", 0, -1, -1e308, 1e308, 5e-324, int64(1) << 31, int64(-1) << 31, int64(1) << 53, int64(-1) << 62, 1e16,
 	[]any{},
@@ -74,7 +74,7 @@ var strange = []any{
 	strings.Repeat("x", 10_000),
 }
 
-// A spot is where a value stands, and how to put another there.
+// A spot is where a value is, and how to put another there.
 type spot struct {
 	path string
 	get  any
@@ -121,7 +121,7 @@ func mutated(t testing.TB, data []byte, random *rand.Rand) ([]byte, string) {
 		s := all[random.IntN(len(all))]
 		switch list, is := s.get.([]any); {
 		case s.path == ".version" || s.path == ".verb":
-		case is && len(list) > 0 && random.IntN(3) == 0: // the same again and again
+		case is && len(list) > 0 && random.IntN(3) == 0: // the same ones repeatedly
 			many := []any{}
 			for range 300 {
 				many = append(many, list[random.IntN(len(list))])
@@ -137,7 +137,7 @@ func mutated(t testing.TB, data []byte, random *rand.Rand) ([]byte, string) {
 	return lines(t, values), strings.Join(said, ", ")
 }
 
-// isNumber finds what is no number in a text for people.
+// isNumber finds what isn't a number in a text for people.
 var isNumber = regexp.MustCompile(`[+-]Inf\b|\bNaN (%|s|ms|CPU)|%!`)
 
 // written checks what a document became in a format.
@@ -195,7 +195,7 @@ func shownIn(data []byte, format string) (err error) {
 		}()
 		write, err := openReport(data, format)
 		if err != nil {
-			done <- nil // it is refused, or there is no such format of it
+			done <- nil // it is refused, or it has no such format
 			return
 		}
 		var b bytes.Buffer
@@ -213,7 +213,7 @@ func shownIn(data []byte, format string) (err error) {
 	}
 }
 
-// TestMutated: whatever a saved document holds, it is shown or refused, in every format.
+// TestMutated: any saved document is shown or refused, in every format.
 func TestMutated(t *testing.T) {
 	slowtest.Plain(t)
 	each, seed := 12, uint64(1)
@@ -242,7 +242,7 @@ func TestMutated(t *testing.T) {
 	}
 }
 
-// TestHostileTexts: each text in each document is somebody else's, all at once.
+// TestHostileTexts: each text in each document comes from outside, all at once.
 func TestHostileTexts(t *testing.T) {
 	slowtest.Plain(t)
 	const evil = "=cmd\x1b[2J\x1b]0;pwn\x07\u202e\u2066\u200f\u009b\r\nunthrottle: hint: x\x00\x7f|`<b>]]>\ufeff"

@@ -111,7 +111,7 @@ const (
 	defaultFor  = 10 * time.Second
 )
 
-// session makes of the flags what is to be sent.
+// session turns the flags into what to send.
 func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session, error) {
 	p := &o.plan
 	p.Rate = o.rate.Mean()
@@ -178,7 +178,7 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 	return s, nil
 }
 
-// recorded reads when requests are to arrive, and the file's sum. They take as long as they took, or as the plan says.
+// recorded reads when requests should arrive, and the file's sum. They take as long as they took, or as the plan says.
 func recorded(ctx context.Context, file string, stdin io.Reader, seed uint64, p *load.Plan) (sum string, err error) {
 	const example = "awk '{print $4 $5}' access.log writes one from a log in the common format"
 	in, err := input.Open(ctx, file, stdin)
@@ -202,7 +202,7 @@ func recorded(ctx context.Context, file string, stdin io.Reader, seed uint64, p 
 
 const pausesVerb = "pauses"
 
-// newPauses is the verb that sees when the machine stands still. It is not for people: load calls it.
+// newPauses is the verb that sees when the machine stands still. It is not for users: load calls it.
 func newPauses(stdio IO) *cobra.Command {
 	return &cobra.Command{
 		Use: pausesVerb, Hidden: true, DisableFlagParsing: true,
@@ -234,7 +234,7 @@ func (o *loader) run(ctx context.Context, args []string) error {
 	if o.onOneP() {
 		runtime.GOMAXPROCS(1)
 	}
-	if s.Realtime { // who may have that may have the other, too
+	if s.Realtime { // a user who may have that may have the other, too
 		if w, err := disturbance.StartPauses([]string{o.stdio.Self, pausesVerb}); err == nil {
 			defer w.Stop()
 			s.Witness = w
@@ -303,8 +303,8 @@ func (o *loader) send(ctx context.Context, s *loadtest.Session) (doc report.Load
 	return report.Load{Summary: found.Summary, Search: report.NewLoadSearch(found.Answer, found.Windows)}, err
 }
 
-// prompt tells whether the generator is to have real-time priority. The search for the highest rate goes to where the CPUs are
-// used up: a generator that comes before the server there takes some of the rate away, and that it is late is in the responses.
+// prompt reports whether the generator should have real-time priority. The search for the highest rate goes to where the CPUs are used up:
+// there a generator that comes before the server takes some of the rate away, and its lateness is in the responses.
 func (o *loader) prompt() bool {
 	return o.plan.Rate > 0 && o.realtime && (!o.findMax || o.flags.Given("realtime"))
 }

@@ -133,7 +133,7 @@ func (p *profiler) readBase(ctx context.Context) error {
 	return nil
 }
 
-// document takes the profile, or reads it, and makes the document. A profile that could be taken is saved, whatever comes then.
+// document takes the profile, or reads it, and makes the document. A profile that could be taken is saved, whatever comes next.
 func (p *profiler) document(ctx context.Context) (*report.Profile, error) {
 	saved, err := verb.NewOutput(p.save, io.Discard)
 	if err != nil {

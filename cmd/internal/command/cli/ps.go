@@ -131,7 +131,7 @@ func falling[T cmp.Ordered](figure func(report.PsProcess) *T) func(a, b report.P
 	}
 }
 
-// unlooked is the error of a success that nobody could know of.
+// unlooked is the error of a success that can't be known.
 var unlooked = hint.Usage("leave --for out", "--fail-on needs a look: one reading, as with --for 0, does not say whether it is throttled")
 
 // check completes the options.
@@ -216,8 +216,8 @@ func (o *psOptions) notSeen(doc *report.Ps, pid int) error {
 
 const asItsUser = "run it as root, or as their user"
 
-// unseen says what was asked about and could not be answered: a name that nothing has, and with --fail-on also that nothing
-// may be looked into. To find nothing where nothing could be seen is no success.
+// unseen says what was asked about and could not be answered: a name that nothing has, and with --fail-on also that nothing may be looked
+// into. To find nothing where nothing could be seen is not a success.
 func (o *psOptions) unseen(ctx context.Context, doc *report.Ps) error {
 	if doc.Refused > 0 && (len(o.Names) > 0 || len(doc.Processes) == 0 && o.fail.Severity != "") {
 		what := quantity.Plural(doc.Refused, "process")
@@ -239,7 +239,7 @@ func (o *psOptions) unseen(ctx context.Context, doc *report.Ps) error {
 	return nil
 }
 
-// others tells which Go programs there are.
+// others says which Go programs there are.
 func (o *psOptions) others(ctx context.Context) string {
 	all, err := new(host.Survey).Read(ctx, host.Options{Root: o.Root})
 	var names []string
@@ -261,7 +261,7 @@ func (o *psOptions) others(ctx context.Context) string {
 	return "the Go programs here: " + text
 }
 
-// choose leaves what is to be shown, in its order.
+// choose keeps what to show, in its order.
 func (o *psOptions) choose(doc *report.Ps) {
 	if len(o.verdicts) > 0 {
 		doc.Processes = slices.DeleteFunc(doc.Processes, func(p report.PsProcess) bool { return !slices.Contains(o.verdicts, p.Verdict) })
@@ -285,7 +285,7 @@ func (o *psOptions) verdict(doc *report.Ps) error {
 	return verb.ExitCode{Code: verb.Findings, Err: fmt.Errorf("%d of %d Go programs have findings of severity %s or above", n, len(doc.Processes), o.fail.Severity)}
 }
 
-// watchPs looks again and again until it is interrupted, which is its ordinary end.
+// watchPs looks repeatedly until it is interrupted, which is its ordinary end.
 func watchPs(ctx context.Context, stdio IO, o psOptions) error {
 	screen := conduct.TerminalOf(stdio.Out, stdio.Env)
 	var survey host.Survey
@@ -335,7 +335,7 @@ func drawPs(w io.Writer, screen *conduct.Terminal, doc *report.Ps, o psOptions) 
 func verdicts() []string {
 	var all []string
 	for _, r := range rule.Rules() {
-		if r.Name != "stale" { // it takes somebody who saw the limit before
+		if r.Name != "stale" { // it takes someone who saw the limit before
 			all = append(all, r.Verdict)
 		}
 	}

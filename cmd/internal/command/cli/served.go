@@ -26,13 +26,13 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 )
 
-// serverOptions are what tune and bench are told of a server: how it is started, and what is sent to it.
+// serverOptions are what tune and bench are given about a server: how it is started, and what is sent to it.
 type serverOptions struct {
 	ready        service.Ready
 	readyTimeout time.Duration
 	requests     loadtest.Requests
 	requestFlags *pflag.FlagSet
-	otherwise    string // what a program that is no server needs
+	otherwise    string // what a program that is not a server needs
 }
 
 const readyExample = "http://localhost:8080/healthz, --ready 8080, --ready 'listening on', --ready 3s"
@@ -125,7 +125,7 @@ func (o *serverOptions) checkForeign(flags *verb.Flags, others ...string) error 
 		return nil
 	case !flags.Given("load"):
 		return hint.Usage("leave it out", "--%s is for our own generator, and with --units the work comes by itself", name)
-	case name == "slo" || name == "rates": // no command can be told
+	case name == "slo" || name == "rates": // they can't be passed on to a command
 		return hint.Usage("leave it out; --vary tries several settings under the load of --load", "--%s is for our own generator, and --load is another", name)
 	}
 	return hint.Usage("say it in the command of --load", "--%s is for our own generator, and --load is another", name)
@@ -148,7 +148,7 @@ func (o *serverOptions) spec(program []string, ready service.Ready, l *limitOpti
 	return service.Spec{Args: program, Limit: l.Limit, With: l.with, Timeout: o.readyTimeout, Patient: flags.Given("ready-timeout"), Ready: ready}
 }
 
-// foreignURL is where a server listens that others load: of one whose work comes by itself, its counter is all that has to be known.
+// foreignURL is where a server listens that another program loads. If its work comes on its own, its counter is all that must be known.
 func foreignURL(url, command, units string) string {
 	if command == "" {
 		return cmp.Or(url, strings.Split(units, "#")[0])

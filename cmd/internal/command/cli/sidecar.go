@@ -20,7 +20,7 @@ func newSidecar(stdio IO) *cobra.Command {
 		interval := sidecar.Interval
 		verb.Duration(l.Section("Flags:"), &interval, "interval", time.Millisecond, "D\ttime between two lines (100ms)")
 		return func(ctx context.Context, _ []string) error {
-			if err := sidecar.Become(ctx); err != nil { // then it goes on as it is, and tells what it may not see
+			if err := sidecar.Become(ctx); err != nil { // then it goes on unchanged, and says what it may not see
 				fmt.Fprintln(stdio.Err, err)
 			}
 			return sidecar.Watch(ctx, stdio.Out, interval)
@@ -30,7 +30,7 @@ func newSidecar(stdio IO) *cobra.Command {
 	return cmd
 }
 
-// newExpire is the verb that deletes the namespace of a study that nobody looks after any more.
+// newExpire is the verb that deletes the namespace of a study that is no longer looked after.
 func newExpire(stdio IO) *cobra.Command {
 	cmd := verb.New("expire", "Deletes the namespace of a study when its owner is gone; in a pod of kubectl unthrottle tune.\n\n{{flags}}", func(l *verb.Flags) func(context.Context, []string) error {
 		o := sidecar.Expiry{Env: stdio.Env, Log: stdio.Err}

@@ -178,7 +178,7 @@ func (t *tracer) document(ctx context.Context) (_ *report.Trace, err error) {
 	return doc, nil
 }
 
-// file is where the trace is to be read: a file that was named, or one that it is taken into.
+// file is where to read the trace: a file that was named, or one that it is taken into.
 func (t *tracer) file(ctx context.Context) (io.ReadCloser, error) {
 	if t.taken() {
 		return t.takeTrace(ctx)
@@ -190,7 +190,7 @@ func (t *tracer) file(ctx context.Context) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// takeTrace takes the trace, and notes what was seen beside. A trace that could be taken is saved, whatever comes then.
+// takeTrace takes the trace, and notes what was seen alongside. A trace that could be taken is saved, whatever comes next.
 func (t *tracer) takeTrace(ctx context.Context) (io.ReadCloser, error) {
 	saved, err := verb.NewOutput(t.save, io.Discard)
 	if err != nil {

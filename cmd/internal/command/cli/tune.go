@@ -69,7 +69,7 @@ type tuner struct {
 	goal  *tune.Reach // where --resume changes it
 	file  string      // of the program
 	isGo  bool        // that is known to be a Go program
-	noGo  bool        // that is known not to be, where it has to be one or to start one
+	noGo  bool        // that is known not to be, where it must be one or start one
 	soFar *tune.Study
 	lab   tune.Lab
 }
@@ -250,7 +250,7 @@ func (t *tuner) checkTimes(ctx context.Context) error {
 	return err
 }
 
-// checkSubject checks what is to be tuned.
+// checkSubject checks what to tune.
 func (t *tuner) checkSubject(args, command []string) error {
 	builtin, url := len(command) == 0 && t.gobench == "", t.asked.Plan.URL
 	switch {
@@ -289,7 +289,7 @@ func (t *tuner) checkKind(p tune.Plan) error {
 	return nil
 }
 
-// checkLoad refuses what a load of somebody else's has no use for.
+// checkLoad refuses what another generator's load has no use for.
 func (t *tuner) checkLoad(p tune.Plan) error {
 	switch {
 	case p.Load == "" && len(p.Figures) > 0:

@@ -20,7 +20,7 @@ func (t *tuner) Prepare(ctx context.Context) error {
 	p, e := &t.soFar.Plan, &t.soFar.Environment
 	limit := t.limit.WithCPUs(p.CPUs)
 	if p.LimitsMemory() {
-		limit.Memory = slices.Max(p.Memories) // what is tried here has to start
+		limit.Memory = slices.Max(p.Memories) // what is tried here must start
 	}
 	kind, notes, err := runner.Check(limit, t.limit.with, t.stdio.Self, "version")
 	if err != nil {
@@ -81,7 +81,7 @@ func (t *tuner) prepareProgram(ctx context.Context, limit runner.Limit) error {
 		}
 		program := trial.One(p.Program...).Program
 		t.lab.Job = &trial.Runner{Limit: t.limit.Limit, With: t.limit.with, Programs: program, FindGo: t.noGo}
-		t.jobsAtOnce(t.atOnce == tune.AtOnceYes) // nobody knows what it writes
+		t.jobsAtOnce(t.atOnce == tune.AtOnceYes) // it is not known what it writes
 		return nil
 	}
 	begin := time.Now()
@@ -114,7 +114,7 @@ func (t *tuner) jobsAtOnce(may bool) {
 	}
 }
 
-// benchWindow is how long each of so many benchmarks runs: a second, or less where a budget is to have room for some blocks.
+// benchWindow is how long each of the benchmarks runs: a second, or less where a budget must have room for some blocks.
 func benchWindow(p tune.Plan, benchmarks int) time.Duration {
 	if p.Window > 0 || p.Budget == 0 {
 		return cmp.Or(p.Window, time.Second)
@@ -173,7 +173,7 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 		p.URL = at
 	}
 	served.FindGo = t.noGo && !p.AsksLimit()
-	if b := p.Budget; b > 0 { // nobody waits longer for a server than for all of it
+	if b := p.Budget; b > 0 { // a server is not waited for longer than all of it
 		left := max(time.Second, (b - time.Since(t.lab.Begin)).Round(time.Second))
 		served.Service.Timeout = min(served.Service.Timeout, left)
 	}
@@ -181,7 +181,7 @@ func (t *tuner) prepareServer(ctx context.Context, limit runner.Limit) (err erro
 	return t.prepareSides(served)
 }
 
-// serveForeign says how the server is started that somebody else's generator loads.
+// serveForeign says how to start the server that another generator loads.
 func (t *tuner) serveForeign() (*trial.Served, error) {
 	p := t.soFar.Plan
 	ready, address, err := t.foreignAt(p)

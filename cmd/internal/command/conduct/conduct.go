@@ -28,13 +28,13 @@ import (
 )
 
 // A Study is what verbs that measure for long have in common: each run is written to a journal as it finishes, so that a study can be
-// interrupted, shown as far as it goes, and gone on with.
+// interrupted, shown so far, and resumed.
 type Study struct {
 	Program  string // unthrottle, as it is typed
 	Verb     string
 	Example  string // of going on with one
 	IO       verb.IO
-	Args     func([]string) []string // the command line as its flags are read; nil: as it is
+	Args     func([]string) []string // the command line as its flags are read; nil: unchanged
 	Flags    *verb.Flags
 	Resume   string
 	Runs     string
@@ -42,7 +42,7 @@ type Study struct {
 	Fail     verb.Threshold
 	Failed   error             // what --fail-on says of what was shown
 	Drop     func(error) error // closes the files of -o
-	Cleanup  []func()          // what is to be done in the end
+	Cleanup  []func()          // what to do in the end
 
 	// Lock waits until no other study is at work here; nil: they don't matter. It is waited for that long at most (0: as long as it takes),
 	// and before that the program is started once, if there is a way: what can't be started need not wait.
@@ -61,7 +61,7 @@ type Verb[T any] interface {
 	Plan(ctx context.Context, args, command []string) error
 	// Name begins the name of the journal.
 	Name() string
-	// Prepare makes ready what has to be while no other study is at work on this machine.
+	// Prepare makes ready what must be made ready while no other study is at work on this machine.
 	Prepare(ctx context.Context) error
 	// Head is the journal's head.
 	Head() any
@@ -72,7 +72,7 @@ type Verb[T any] interface {
 	// Show shows what there is. next is the command that goes on with it.
 	Show(journal, next string, interrupted bool) error
 
-	// Read reads the journal of an interrupted study, and tells the command that began it and where that was.
+	// Read reads the journal of an interrupted study, and returns the command that began it and where that was.
 	Read(data []byte) (command []string, dir string, cut int, err error)
 	// Inherit takes what the command line of --resume, which has read the journal, says in place of the first one's.
 	Inherit(from T)
@@ -176,9 +176,9 @@ func Run[T Verb[T]](ctx context.Context, s T, args []string, again func() (*cobr
 	return conduct(ctx, s, j, true)
 }
 
-// resume goes on with an interrupted study: the command that began it is read again, by the verb's own constructor, and what
-// is done is not done again. It is shown first, and where results go to is not taken from it: a file that somebody else has made
-// must not do more than measure, and not unseen.
+// resume goes on with an interrupted study: the command that began it is read again, by the verb's own constructor, and what is done is not
+// repeated. The command is shown first, and where results go is not taken from it: a file that someone else has made must not do more than
+// measure, and not unseen.
 func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T)) error {
 	file, verb := s.Common().Resume, s.Common().Verb
 	wants := "--resume needs the file of runs that the interrupted " + verb + " has named"
@@ -209,7 +209,7 @@ func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T
 	next.Inherit(s)
 	c.Runs = ""
 	defer c.clean()
-	// What is started now stands in the file, and nowhere on the command line.
+	// What is started now is in the file, and nowhere on the command line.
 	fmt.Fprintf(c.IO.Err, "%s: continuing, in %s: %s\n", c.Program, report.ShellWord(dir), report.Typed(command))
 	c.outputs = s.Common().givenOutputs()
 	if len(old) > 0 && len(c.outputs) == 0 {
@@ -228,8 +228,8 @@ func resume[T Verb[T]](ctx context.Context, s T, again func() (*cobra.Command, T
 	return conduct(ctx, next, j, false)
 }
 
-// conduct does the runs that are missing, and shows what there is, also when it is interrupted. A journal that was begun and
-// has nothing in it is taken away.
+// conduct does the runs that are missing, and shows what there is, also when it is interrupted. A journal that was begun and has nothing in
+// it is removed.
 func conduct[T Verb[T]](ctx context.Context, s T, j *lab.Journal, begun bool) error {
 	keep := !begun
 	defer func() {
@@ -286,7 +286,7 @@ func conduct[T Verb[T]](ctx context.Context, s T, j *lab.Journal, begun bool) er
 // runsPath is a new file for runs of this name.
 func (c *Study) runsPath(name string) (string, error) {
 	dir, err := ours.Cache("runs")
-	if err != nil { // what others may write to is no place for what --resume is to run
+	if err != nil { // what others may write to is no place for what --resume runs
 		var late error
 		if dir, late = ours.KeptDir("runs"); late != nil {
 			return "", hint.With(errors.Join(err, late), "--runs FILE puts the runs elsewhere")
@@ -303,8 +303,8 @@ func (c *Study) runsPath(name string) (string, error) {
 	return filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", time.Now().UTC().Format("20060102-150405"), name, os.Getpid())), nil
 }
 
-// WorkDir is where we are. A user who may not look into it, as one that root has become there, still has it: os.Getwd wants to
-// compare it with what PWD says, and gives up.
+// WorkDir is where we are. A user who may not look into it, such as one that root has become there, still has it: os.Getwd wants to compare
+// it with what PWD says, and gives up.
 func WorkDir() (string, error) {
 	if dir, err := os.Getwd(); err == nil {
 		return dir, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/command/verb"
 )
 
-// TestLock: before it waits for another study it says whose end that is and starts the program, and what can't be started does not
-// wait; it waits no longer than it has the patience.
+// TestLock: before it waits for another study it says whose end that is and starts the program, and what can't be started does not wait; it
+// waits no longer than its patience.
 func TestLock(t *testing.T) {
 	broken := errors.New("exit code 2")
 	busy := func(ctx context.Context, _ func(string), busy func(string) error) (func(), error) {

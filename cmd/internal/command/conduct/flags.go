@@ -1,5 +1,5 @@
-// What do flags that several verbs have ask for? A load and its requests, and how a tune searches. A flag's
-// name and what is said of it stand here, so that they are the same wherever the flag is.
+// What do flags that several verbs have ask for? A load and its requests, and how a tune searches. A flag's name and what is said of it are
+// here, so that they are the same wherever the flag is.
 
 package conduct
 

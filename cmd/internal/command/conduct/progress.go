@@ -1,5 +1,4 @@
-// What does one see of work that goes on? On a terminal lines that are drawn again and again, elsewhere plain lines now and
-// then.
+// What does the user see of work that goes on? On a terminal lines that are redrawn, elsewhere plain lines now and then.
 
 package conduct
 
@@ -24,7 +23,7 @@ type Progress struct {
 	w        io.Writer
 	terminal *Terminal // nil: none
 	silent   bool
-	block    int           // that was last told of, -1: the warm-up
+	block    int           // the last one reported, -1: the warm-up
 	at       time.Duration // when that was
 }
 
@@ -55,7 +54,7 @@ func (p *Progress) Say(text string) {
 	fmt.Fprintf(p.w, "unthrottle: %s\n", plain.Line(text))
 }
 
-// Done takes away what was drawn.
+// Done removes what was drawn.
 func (p *Progress) Done() {
 	if p != nil {
 		p.terminal.Clear()
@@ -138,7 +137,7 @@ func (p *Progress) Load(at load.Live, plan load.Plan) {
 	}
 }
 
-// Window tells what came of a rate that was tried.
+// Window says what came of a rate that was tried.
 func (p *Progress) Window(w loadtest.Window, left int) {
 	if p.silent {
 		return

@@ -20,7 +20,7 @@ type Terminal struct {
 	drawn bool
 }
 
-// TerminalOf returns the terminal that a writer is, or nil if it is none, or one on which nothing can be drawn again.
+// TerminalOf returns the terminal that a writer is, or nil if it isn't one, or is one on which nothing can be redrawn.
 func TerminalOf(w io.Writer, env func(string) string) *Terminal {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || env("TERM") == "dumb" {

@@ -82,7 +82,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestNone holds that what is no terminal is none, and can be cleared all the same.
+// TestNone holds that what isn't a terminal is not taken for one, and can be cleared all the same.
 func TestNone(t *testing.T) {
 	terminal := TerminalOf(new(bytes.Buffer), os.Getenv)
 	if terminal != nil {

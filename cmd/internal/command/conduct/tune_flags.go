@@ -111,7 +111,7 @@ func (t *Tune) Take(p *tune.Plan) {
 	p.GOGC, p.NoGOGC = t.GOGC, t.GOGC != nil && len(t.GOGC) == 0
 }
 
-// KeepGOGC leaves GOGC as somebody has set it, if none was asked for.
+// KeepGOGC leaves GOGC as the user has set it, if none was asked for.
 func (t *Tune) KeepGOGC(p *tune.Plan) {
 	p.NoGOGC = p.NoGOGC || t.GOGC == nil
 }

@@ -118,7 +118,7 @@ func boxOf(t *testing.T, ctx context.Context, id string) (b box) {
 	return b
 }
 
-// checkBeside holds that nobody who moves the slider has to scroll to see what that does to the strip.
+// checkBeside holds that a user who moves the slider need not scroll to see what that does to the strip.
 func checkBeside(t *testing.T, ctx context.Context) {
 	t.Helper()
 	become(t, ctx, 1280, "light")
@@ -174,7 +174,7 @@ func TestBrowser(t *testing.T) {
 	}
 	waitFor(t, ctx, "the page", `document.getElementById("procs-now").textContent === "4"`)
 
-	// The strip has a mark where the slider moved, and one where somebody else has set the number.
+	// The strip has a mark where the slider moved, and one where someone else has set the number.
 	mark := `[...document.querySelectorAll("#marks .flag")].some(f => f.textContent === "%d" && (r =>
 		r.width > 0 && r.left >= strip.getBoundingClientRect().left && r.right <= strip.getBoundingClientRect().right)(f.getBoundingClientRect()))`
 	waitFor(t, ctx, "the mark", fmt.Sprintf(mark, 4))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// seconds reads how long something is to take from the parameter of that name.
+// seconds reads how long something should take from the parameter of that name.
 func (s *Server) seconds(r *http.Request, otherwise time.Duration) (time.Duration, error) {
 	text := r.URL.Query().Get("seconds")
 	if text == "" {

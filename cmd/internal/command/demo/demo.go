@@ -3,7 +3,7 @@
 // counts, and shows all of that on a page while it happens.
 //
 // It is for learning, and the target that the tuner is tried on. It starts nothing on its own: its sampler runs only
-// while somebody watches, so that it is a quiet target otherwise, and its load only while somebody who asked for it
+// while someone watches, so that it is a quiet target otherwise, and its load only while someone who asked for it
 // watches. It finds no setting and makes no report; that is the business of other packages.
 package demo
 
@@ -36,12 +36,11 @@ type Options struct {
 	MaxTrace    time.Duration // of a trace or a profile (0: 30 s)
 	MaxWatchers int           // pages open at once (0: 32)
 
-	// Linger is how long the sampler and the load go on when nobody watches any more (0: 10 s): the time to load a page
-	// again.
+	// Linger is how long the sampler and the load go on when no one watches any longer (0: 10 s): the time to load a page again.
 	Linger time.Duration
 }
 
-// orElse returns o with what is not set as it is by default.
+// orElse returns o with the defaults for what is not set.
 func (o Options) orElse() Options {
 	orElse(&o.MaxN, 100_000_000)
 	orElse(&o.MaxProcs, 1024)
@@ -71,7 +70,7 @@ type Server struct {
 	counts  counts
 	tracing atomic.Bool
 	rounds  func() float64 // of spin, a second of CPU time; measured when first asked for
-	closing chan struct{}  // closed when the streams have to end
+	closing chan struct{}  // closed when the streams must end
 	close   func()
 }
 

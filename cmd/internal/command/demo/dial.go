@@ -17,8 +17,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-// A dial puts the server under load, from inside: one load at a time, and only while somebody watches. What the load costs,
-// the server pays, as both are one process; the page says so.
+// A dial puts the server under load, from inside: one load at a time, and only while someone watches. What the load costs, the server pays,
+// as both are one process; the page says so.
 type dial struct {
 	o     Options
 	watch *watch
@@ -28,7 +28,7 @@ type dial struct {
 
 	mu    sync.Mutex
 	now   *going
-	note  string // how the last load ended, where nobody told it to
+	note  string // how the last load ended, if it was not asked to
 	ended bool
 }
 
@@ -38,7 +38,7 @@ type running interface {
 	Wait() *load.Result
 }
 
-// A wish is what the load is to be. Rate 0 is none.
+// A wish is the load that is wanted. Rate 0 is none.
 type wish struct {
 	Rate float64 `json:"rate"`
 	Path string  `json:"path"`
@@ -58,7 +58,7 @@ type going struct {
 	seen   figures
 }
 
-// figures are what is seen of a load, at the last look. Times are in seconds; 0 stands for "none was measured".
+// figures are what is seen of a load, at the last look. Times are in seconds; 0 means that none was measured.
 type figures struct {
 	wish
 	Elapsed       float64 `json:"elapsed"`
@@ -77,13 +77,13 @@ type figures struct {
 func (s *Server) getLoad(w http.ResponseWriter, _ *http.Request) {
 	f, note := s.dial.figures()
 	answer(w, struct {
-		Load *figures `json:"load"` // null: there is none
+		Load *figures `json:"load"` // null: none
 		Note string   `json:"note"`
 	}{f, note})
 }
 
 func (s *Server) postLoad(w http.ResponseWriter, r *http.Request) {
-	// A body that does not come must not hold the connection for ever. The error is of tests, which have none.
+	// A body that does not come must not hold the connection for ever. The error occurs in tests, which have no such deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(5 * time.Second))
 	asked, err := s.parseWish(http.MaxBytesReader(w, r.Body, 4<<10))
 	if err != nil {
@@ -188,7 +188,7 @@ func (d *dial) wait(g *going) {
 	g.run.Wait()
 	g.cancel()
 	d.mu.Lock()
-	if d.now == g { // nobody has ended it
+	if d.now == g { // nothing else has ended it
 		d.now, d.note = nil, fmt.Sprintf("The load has ended after %v, as every load here does.", d.o.MaxLoad)
 	}
 	d.mu.Unlock()
@@ -207,7 +207,7 @@ func (d *dial) finish(note string) {
 	}
 }
 
-// desert ends a load that nobody watches.
+// desert ends a load that no one watches.
 func (d *dial) desert() {
 	d.change.Lock()
 	defer d.change.Unlock()
@@ -226,8 +226,8 @@ func (d *dial) end() {
 	d.finish("")
 }
 
-// A window is the requests that were done since it was last looked at. The load's own time axis goes by when they were due,
-// and has nothing to show for the last second when answers take longer than that.
+// A window is the requests that were done since it was last looked at. The load's own time axis uses when they were due, and has nothing to
+// show for the last second when answers take longer than that.
 type window struct {
 	mu                sync.Mutex
 	response, service []time.Duration
@@ -255,7 +255,7 @@ func (w *window) empty(f *figures) {
 	f.ServiceP50, f.ServiceP99 = medianAndP99(service)
 }
 
-// medianAndP99 are in seconds; 0 stands for "none was measured". It sorts what it is given.
+// medianAndP99 are in seconds; 0 means that none was measured. It sorts what it is given.
 func medianAndP99(all []time.Duration) (median, p99 float64) {
 	if len(all) == 0 {
 		return 0, 0

@@ -13,7 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-// A fakeLoad is a load that sends nothing. It ends when its context does, or when it is told to.
+// A fakeLoad is a load that sends nothing. It ends when its context does, or when it is asked to.
 type fakeLoad struct {
 	ctx  context.Context
 	plan load.Plan
@@ -124,7 +124,7 @@ func TestDialEndsByItself(t *testing.T) {
 	}
 }
 
-// A load that nobody watches ends, and so does the sampler.
+// A load that no one watches ends, and so does the sampler.
 func TestDesertedLoadEnds(t *testing.T) {
 	s, server := serve(t, Options{Linger: time.Millisecond})
 	loads := faked(s)

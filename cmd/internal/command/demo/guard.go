@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// guard keeps other websites out. A server on loopback is within reach of every page that its user's browser opens, and
-// this one burns CPU for whoever asks.
+// guard keeps other websites out. A server on loopback is within reach of every page that its user's browser opens, and this one burns CPU
+// for anyone who asks.
 func (s *Server) guard(next http.Handler) http.Handler {
 	var crossOrigin http.CrossOriginProtection
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,9 +42,9 @@ func hidden(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
-// allowHost refuses names that somebody else may have pointed at this machine (DNS rebinding): to a browser, a page under
-// such a name is of the same origin. It takes a name to do that, so addresses are fine. It is asked of connections over
-// loopback only: what listens for others, in a container for instance, is called by names that it can't know.
+// allowHost refuses names that someone else may have pointed at this machine (DNS rebinding): to a browser, a page under such a name is of
+// the same origin. It takes a name to do that, so addresses are fine. Only connections over loopback are checked: a server that listens for
+// others, in a container for instance, is called by names that it can't know.
 func (s *Server) allowHost(r *http.Request) error {
 	if local, err := localAddr(r); err != nil || !local.Addr().IsLoopback() {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
-// liveEvery is how often the page gets news. More often would cost CPU and show nobody more.
+// liveEvery is how often the page gets news. More often would cost CPU and show no more.
 const liveEvery = 500 * time.Millisecond
 
 // A state is what the page shows. Each one that is sent has the cells since the one before.
@@ -26,18 +26,18 @@ type state struct {
 	First      int64    `json:"first"` // number of the first of the cells
 	Cells      []cell   `json:"cells"`
 	Summary    summary  `json:"summary"`
-	Load       *figures `json:"load"` // null: there is none
+	Load       *figures `json:"load"` // null: none
 	LoadNote   string   `json:"load_note"`
 }
 
-// A limit is the CPU limit in words.
+// A limit is the CPU limit in text form.
 type limit struct {
 	State  string   `json:"state"`
-	CPUs   float64  `json:"cpus"`  // 0: there is none, or it is not known
+	CPUs   float64  `json:"cpus"`  // 0: none, or not known
 	Short  string   `json:"short"` // "0.5 CPUs"
 	Long   string   `json:"long"`  // "50 ms of CPU time in each 100 ms, set by …"
 	Levels []level  `json:"levels"`
-	Procs  int      `json:"procs"` // what unthrottle would set GOMAXPROCS to; 0: it would leave it as it is
+	Procs  int      `json:"procs"` // what unthrottle would set GOMAXPROCS to; 0: it would leave it unchanged
 	Why    []string `json:"why"`
 }
 

@@ -219,7 +219,7 @@ type counts struct {
 	of map[countKey]*buckets
 }
 
-// A countKey names no more than the server has routes: what was really asked for could be anything.
+// A countKey has no more values than the server has routes: what was really asked for could be anything.
 type countKey struct {
 	path   string
 	status int

@@ -52,9 +52,8 @@ func early(before, after reading) bool {
 	return after.limited && after.counts.Periods == before.counts.Periods && after.at-before.at < cellSpan*3/2
 }
 
-// cells says what happened between two readings, cut into pieces of about a cell each: a process that stands still, or
-// has much to do, reads late. The counters are the truth about whether it was throttled; gaps, and procs CPUs, tell how long
-// it stood still.
+// cells says what happened between two readings, cut into pieces of about a cell each: a process that stands still, or has much to do,
+// reads late. The counters are the truth about whether it was throttled; gaps, and procs CPUs, show how long it stood still.
 func cells(before, after reading, gaps time.Duration, procs int) []cell {
 	span := after.at - before.at
 	if span <= 0 {
@@ -138,7 +137,7 @@ func (s *strip) add(more ...cell) {
 	}
 }
 
-// since copies the cells from a number on, as far as they are kept.
+// since copies the cells from a number on, those that are still kept.
 func (s *strip) since(number int64) (first int64, cells []cell) {
 	n := min(max(s.next-number, 0), int64(len(s.cells)), stripCells)
 	return s.next - n, append([]cell{}, s.cells[int64(len(s.cells))-n:]...)

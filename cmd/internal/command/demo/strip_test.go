@@ -85,7 +85,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// A cell tells the GOMAXPROCS with which it ended, and so where that changed.
+// A cell shows the GOMAXPROCS with which it ended, and so where that changed.
 func TestCellProcs(t *testing.T) {
 	for _, c := range cells(reading{procs: 2}, reading{at: 300 * ms, procs: 4}, 0, 2) {
 		if c.Procs != 4 {

@@ -12,23 +12,23 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
-// A watch keeps the strip while somebody looks at it, and a while longer. Its sampler is one goroutine, which costs a
-// percent of a CPU or so.
+// A watch keeps the strip while someone looks at it, and a while longer. Its sampler is one goroutine, which costs a percent of a CPU or
+// so.
 type watch struct {
 	linger time.Duration
 	each   func() // called about once a second while it samples
-	idle   func() // called before it stops for want of somebody who looks
+	idle   func() // called before it stops because no one looks
 
 	mu       sync.Mutex
 	watchers int
 	left     time.Time // when it was last needed
-	cancel   func()    // of the sampler; nil: there is none
+	cancel   func()    // of the sampler; nil: none
 	done     chan struct{}
 	ended    bool
 	strip    strip
 	limits   cgroup.Limits
 
-	now atomic.Pointer[sampler] // nil: there is none
+	now atomic.Pointer[sampler] // nil: none
 }
 
 // A sampler is what is known between two beats.
@@ -65,7 +65,7 @@ func (w *watch) leave() {
 	w.left = time.Now()
 }
 
-// touch makes it sample as if somebody had looked just now.
+// touch makes it sample as if someone had looked just now.
 func (w *watch) touch() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,7 +73,7 @@ func (w *watch) touch() {
 	w.sample()
 }
 
-// deserted reports whether nobody has looked for some time.
+// deserted reports whether no one has looked for some time.
 func (w *watch) deserted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *watch) end() {
 	}
 }
 
-// sample starts the sampler where there is none. It is called with the lock held.
+// sample starts the sampler if it isn't running. It is called with the lock held.
 func (w *watch) sample() {
 	if w.cancel != nil || w.ended {
 		return
@@ -152,7 +152,7 @@ func (w *watch) beat() {
 	w.take(now, after, now.clock()-at)
 }
 
-// beat tells the time, and whether a reading is due.
+// beat returns the time, and whether a reading is due.
 func (s *sampler) beat() (at time.Duration, l cgroup.Limits, isDue bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (w *watch) follow(now *sampler) {
 	now.before = read(now.clock(), l) // these are another group's
 }
 
-// stop ends the sampler, if nobody has come in the meantime, and reports whether it did.
+// stop ends the sampler, if no one has come in the meantime, and reports whether it did.
 func (w *watch) stop() bool {
 	w.idle()
 	w.mu.Lock()

@@ -23,8 +23,8 @@ func (s *Server) isPrime(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) parseN(text string) (int64, error) { return whole("n", text, 0, s.o.MaxN) }
 
-// isPrime reports whether n is prime. It tries every number below n, and goes on when it has found a divisor:
-// deliberately bad, so that the CPU time is in proportion to n, whatever n is.
+// isPrime reports whether n is prime. It tries every number below n, and goes on when it has found a divisor: deliberately bad, so that the
+// CPU time is proportional to n, for any n.
 func isPrime(n int64) bool {
 	divisors := 0
 	for i := int64(2); i < n; i++ {
@@ -73,7 +73,7 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request) {
 	}
 	garbage := allocate(j.alloc)
 	if !burn(r.Context(), j.cpu, s.rounds(), s.watch.beat) {
-		return // nobody waits for the answer
+		return // no one waits for the answer
 	}
 	runtime.KeepAlive(garbage) // till now, as a request's data is: a collection in between has it to mark
 	answer(w, struct {

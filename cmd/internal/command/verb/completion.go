@@ -30,8 +30,8 @@ func WriteCompletion(w io.Writer, root *cobra.Command, args []string) error {
 	return hint.Usage(root.CommandPath()+" completion "+quantity.Either(Shells), "name one shell")
 }
 
-// completeWords has cobra complete the flags of all verbs. It keeps what it is told for as long as the process lives, and with that the flags and
-// what their values point to, so it is told when a shell asks.
+// completeWords has cobra complete the flags of all verbs. Cobra keeps what is registered for as long as the process lives, and with that
+// the flags and what their values point to, so this is called only when a shell asks.
 func completeWords(root *cobra.Command) {
 	for _, verb := range root.Commands() {
 		verb.Flags().VisitAll(func(f *pflag.Flag) {

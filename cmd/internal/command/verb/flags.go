@@ -27,8 +27,8 @@ type Flags struct {
 	Words    map[string][]string // values of flags, for the shell to complete
 }
 
-// A flagSection is flags with a title. Its flags are registered as "NAME\tdescription", or as a description alone where
-// there is no value to be named.
+// A flagSection is flags with a title. Its flags are registered as "NAME\tdescription", or as a description alone where there is no value
+// to name.
 type flagSection struct {
 	*pflag.FlagSet
 	title string
@@ -74,7 +74,7 @@ func (l *Flags) Exclude(instead string, names ...string) {
 	})
 }
 
-// Split parts the arguments at --; there is none where command is nil.
+// Split parts the arguments at --; command is nil where there isn't one.
 func (l *Flags) Split(args []string) (before, command []string) {
 	if dash := l.Cmd.ArgsLenAtDash(); dash >= 0 {
 		return args[:dash], args[dash:]
@@ -97,7 +97,7 @@ func (l *Flags) Like(command string) *pflag.FlagSet {
 	return flags
 }
 
-// FlagsHere is where the sections stand in a help text.
+// FlagsHere is where the sections are in a help text.
 const FlagsHere = "{{flags}}\n"
 
 // done adds the flags to the verb, and their sections to its help.
@@ -120,7 +120,7 @@ func (l *Flags) done() {
 	}
 	for flag, words := range l.Words {
 		if err := l.Cmd.Flags().SetAnnotation(flag, valueWords, words); err != nil {
-			panic(err) // there is no such flag
+			panic(err) // the flag does not exist
 		}
 	}
 	l.Cmd.Long = strings.Replace(l.Cmd.Long, FlagsHere, l.text(), 1)
@@ -200,7 +200,7 @@ func flagText(f *pflag.Flag) string {
 	return flagNames(f)
 }
 
-// Hanging writes a text of several lines, all but the first indented as far as what it begins with.
+// Hanging writes a text of several lines, all but the first indented by the width of what it begins with.
 func Hanging(begin, text string) string {
 	room := helpWidth - len([]rune(begin))
 	var b strings.Builder
@@ -334,7 +334,7 @@ func OneOf[T ~string](to *T, words ...T) *wordValue {
 	return v
 }
 
-// notOneOf says that a word is none of a flag's values.
+// notOneOf says that a word isn't one of a flag's values.
 type notOneOf struct {
 	word  string
 	words []string
@@ -391,7 +391,7 @@ func nearFlags(cmd *cobra.Command, name string) (near []string) {
 	return near
 }
 
-// asShare writes as a percentage what may be meant as a share: 5%, or 0.05.
+// asShare writes as a percentage what may be intended as a share: 5%, or 0.05.
 func asShare(text string) (share string, ok bool) {
 	if strings.HasSuffix(text, "%") {
 		return text, true

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTwice: of two flags of one name the second would do nothing, so that no verb may have them, in whatever sections they stand.
+// TestTwice: the second of two flags of one name would do nothing, so no verb may have them, in any sections.
 func TestTwice(t *testing.T) {
 	build := func(names ...string) (said any) {
 		defer func() { said = recover() }()

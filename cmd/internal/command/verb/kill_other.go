@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// kill ends this process: there is no other signal here.
+// kill ends this process: no other signal exists here.
 func kill(syscall.Signal) {
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
 		self.Kill()

@@ -41,7 +41,7 @@ type IO struct {
 	Env      func(string) string
 	Args     []string // the command line, without the command itself
 
-	// OwnEnd reports whether a command line is of a verb that ends in its own time after SIGTERM. nil: there is none.
+	// OwnEnd reports whether a command line is of a verb that ends in its own time after SIGTERM. nil: none is.
 	OwnEnd func(args []string) bool
 }
 
@@ -54,8 +54,8 @@ type ExitCode struct {
 func (c ExitCode) Error() string { return fmt.Sprint(c.Err) }
 func (c ExitCode) Unwrap() error { return c.Err }
 
-// Run runs a command and returns its exit code. forOthers are the verbs whose work is for others than the readers of their
-// output: it goes on without them.
+// Run runs a command and returns its exit code. forOthers are the verbs whose work is not only for the readers of their output: it goes on
+// without them.
 func Run(ctx context.Context, stdio IO, root *cobra.Command, forOthers ...string) int {
 	// A reader that has seen enough is not a failure. The signal is caught and not ignored, because a command that a verb
 	// starts would inherit that.
@@ -101,7 +101,8 @@ func Run(ctx context.Context, stdio IO, root *cobra.Command, forOthers ...string
 	return Failed
 }
 
-// readerGone reports whether nobody reads our output any more. A server that closes its connection fails in the same way, and is another matter.
+// readerGone reports whether our output is no longer read. A server that closes its connection fails in the same way, and is another
+// matter.
 func readerGone(err error) bool {
 	return errors.Is(err, syscall.EPIPE) && !errors.As(err, new(*net.OpError))
 }
@@ -113,8 +114,8 @@ const below = "  "
 // Grace of SIGTERM: a server that is asked to end has 5 s, a load generator 2 s before that, and docker kills after 10 s.
 const grace = 9 * time.Second
 
-// untilSignal is a context that SIGINT or SIGTERM ends. They are asked for once: the second one ends the process as it ends any other,
-// whatever it waits for and does not look at its context. After a SIGTERM it ends by itself when its time is over.
+// untilSignal is a context that SIGINT or SIGTERM ends. They are caught once: the second one ends the process as usual, even while it waits
+// for something without looking at its context. After a SIGTERM the process ends on its own when its time is over.
 func untilSignal(ctx context.Context, stdio IO) (_ context.Context, stop func()) {
 	ctx, end := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 1)
@@ -185,7 +186,7 @@ func NewRoot(name, help string, verbs ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// Unknown says that there is no such verb.
+// Unknown says that there is no verb of that name.
 func Unknown(root *cobra.Command, verb string) error {
 	next := root.CommandPath() + " help shows the verbs"
 	if near := root.SuggestionsFor(verb); verb != "" && len(near) > 0 {

@@ -20,7 +20,7 @@ type Output struct {
 	path  string
 }
 
-// NewOutput opens the file of -o, or stdout where there is none.
+// NewOutput opens the file of -o, or stdout without one.
 func NewOutput(path string, stdout io.Writer) (*Output, error) {
 	if path == "" {
 		return &Output{W: stdout}, nil
@@ -44,8 +44,8 @@ func NewOutput(path string, stdout io.Writer) (*Output, error) {
 // unfinished begins the name that a file has until it is whole.
 const unfinished = ".unthrottle-unfinished-"
 
-// UnfinishedIn makes a file in a directory below a root for what is to take another file's name when it is whole. Sweep removes what killed processes have left in it: once
-// is enough for a directory in which many files are made.
+// UnfinishedIn makes a file in a directory below a root for what takes another file's name when it is whole. Sweep removes what killed
+// processes have left in it: once is enough for a directory in which many files are made.
 func UnfinishedIn(root *os.Root, dir string) (name string, file *os.File, err error) {
 	name = filepath.Join(dir, ours.Name(unfinished))
 	file, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -78,7 +78,7 @@ func inDirectory(err error) error {
 	return hint.Cause(err)
 }
 
-// Finish closes the output. Unless err says that the work failed, the file takes its name; err comes back as it is.
+// Finish closes the output. Unless err says that the work failed, the file takes its name; err comes back unchanged.
 func (o *Output) Finish(err error) error {
 	switch {
 	case o.in != nil:

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitReadersEnd calls gone when one of the writers is a pipe that nobody reads any more, unless ctx is done before. A write
-// would tell as well, but what takes minutes may write nothing until its end.
+// awaitReadersEnd calls gone when one of the writers is a pipe that is no longer read, unless ctx is done before. A write would show it as
+// well, but what takes minutes may write nothing until its end.
 func awaitReadersEnd(ctx context.Context, gone func(), writers ...io.Writer) {
 	var pipes []unix.PollFd
 	for _, w := range writers {
@@ -20,7 +20,7 @@ func awaitReadersEnd(ctx context.Context, gone func(), writers ...io.Writer) {
 			continue
 		}
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
-			pipes = append(pipes, unix.PollFd{Fd: int32(f.Fd())}) // an error is told of without being asked for
+			pipes = append(pipes, unix.PollFd{Fd: int32(f.Fd())}) // an error is reported without being asked for
 		}
 	}
 	if len(pipes) == 0 {

@@ -7,5 +7,5 @@ import (
 	"io"
 )
 
-// awaitReadersEnd does nothing: the next write tells.
+// awaitReadersEnd does nothing: the next write shows it.
 func awaitReadersEnd(context.Context, func(), ...io.Writer) {}

@@ -28,7 +28,7 @@ type Results[D any] struct {
 	stdio   IO       // its Out is the screen
 
 	Path   string   // of -o in place of the screen; "": the screen
-	paths  []string // of -o beside the screen
+	paths  []string // of -o alongside the screen
 	Format string   // of the screen
 	JSON   bool     // it is json
 	Color  string
@@ -53,8 +53,7 @@ func (r *Results[D]) JSONFlag(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.JSON, "json", false, "print the JSON document instead of text")
 }
 
-// TakenFlags adds the flags of a verb whose source is read or taken. share is the share of the time that --fail-share is about;
-// "": there is none.
+// TakenFlags adds the flags of a verb whose source is read or taken. share is the share of the time that --fail-share is about; "": none.
 func (r *Results[D]) TakenFlags(flags *pflag.FlagSet, fail *Threshold, share string) {
 	r.FilesFlag(flags)
 	flags.Var(OneOf(&r.Format, "text", "json", "html", "md", "junit", "sarif"), "format", "F\ttext, json, html, md, junit or sarif (text)")
@@ -71,7 +70,7 @@ func (r *Results[D]) FileFlag(flags *pflag.FlagSet) {
 	flags.StringVarP(&r.Path, "output", "o", "", "F\twrite to file F, in the format of its ending: "+endings(r.formats)+"; any other is text")
 }
 
-// FilesFlag adds -o for files beside the screen.
+// FilesFlag adds -o for files alongside the screen.
 func (r *Results[D]) FilesFlag(flags *pflag.FlagSet, more ...string) {
 	about := "F\talso write file F: " + endings(r.formats, more...) + "; may be repeated"
 	if len(r.words) > 0 {
@@ -81,7 +80,7 @@ func (r *Results[D]) FilesFlag(flags *pflag.FlagSet, more ...string) {
 }
 
 // Words lets -o take some formats by their names, as kubectl's does: then they are on the screen. A file has an ending, so -o json is a
-// format, and -o out.json a file. more are formats beside those of the document.
+// format, and -o out.json a file. more are formats besides those of the document.
 func (r *Results[D]) Words(words []string, more map[string]Writer[D]) {
 	r.words = words
 	for _, name := range words {
@@ -150,7 +149,7 @@ func (r *Results[D]) openAll() error {
 	for _, path := range r.paths {
 		format := r.formatOf(path)
 		if r.formats[format] == nil || OnScreen(format) {
-			// Of --json -o FILE with another ending the file is meant: then nothing goes to the screen.
+			// With --json -o FILE and another ending, JSON is for the file: then nothing goes to the screen.
 			if screen == "" || OnScreen(screen) || len(r.paths) > 1 {
 				instead := "end its name in " + endings(r.formats)
 				if len(r.words) > 0 {
@@ -173,7 +172,7 @@ func (r *Results[D]) openAll() error {
 // gitLab is the format of files that GitLab collects: gl-code-quality-report.json. Their ending is another format's.
 const gitLab = "gitlab"
 
-// formatOf is the format that the name of a file beside the screen asks for.
+// formatOf is the format that the name of a file alongside the screen asks for.
 func (r *Results[D]) formatOf(path string) string {
 	if ending := EndingOf(path); ending != "json" || r.formats[gitLab] == nil || !strings.HasPrefix(filepath.Base(path), "gl-code-quality") {
 		return ending
@@ -188,7 +187,7 @@ func Annotates[D Checked](r *Results[D]) (annotate func(D) error) {
 	return func(doc D) error { return ci.GitHub(r.stdio.Err, doc.Checks()) }
 }
 
-// Also adds a format that the help tells apart from the others.
+// Also adds a format that the help distinguishes from the others.
 func (r *Results[D]) Also(format string, write Writer[D]) { r.formats[format] = write }
 
 // Stream takes what writes a format from the work as it goes on, and not from the document: start gets each of the open files of
@@ -213,8 +212,8 @@ func (r *Results[D]) add(path, format string) error {
 	return err
 }
 
-// Finish writes the document to all of them and closes them. If err says that there is no document they are closed, and what
-// was written is taken away.
+// Finish writes the document to all of them and closes them. If err says that there is no document they are closed, and what was written is
+// removed.
 func (r *Results[D]) Finish(doc D, err error) error {
 	first := err
 	for _, f := range r.opened {
@@ -253,10 +252,10 @@ func OnScreen(format string) bool {
 	return slices.Contains([]string{"text", "classic", "wide", "name"}, format)
 }
 
-// FormatNames are all formats' names, in the order in which they are told.
+// FormatNames are all formats' names, in the order in which they are listed.
 var FormatNames = []string{"text", "classic", "json", "html", "md", "csv", "hgrm", "bench", "junit", "sarif"}
 
-// endings tells what a file's name may end in.
+// endings lists what a file's name may end in.
 func endings[D any](formats map[string]Writer[D], more ...string) string {
 	var all []string
 	for _, name := range FormatNames {
@@ -293,8 +292,8 @@ type Checked interface {
 	Checks() []report.Check
 }
 
-// SheetFormats are what every document can be written as: itself, what its sheet looks like, and what it answers for those who
-// run builds.
+// SheetFormats are what every document can be written as: itself, what its sheet looks like, and what it answers for systems that run
+// builds.
 func SheetFormats[D Checked](sheetOf func(D) *sheet.Sheet) map[string]Writer[D] {
 	formats := Shown(sheetOf)
 	formats["junit"] = Plainly(func(w io.Writer, doc D) error { return ci.JUnit(w, doc.Head().Verb, doc.Head().Time, doc.Checks()) })
@@ -318,7 +317,7 @@ func ColorFlag(flags *pflag.FlagSet, when *string) {
 	flags.Var(OneOf(when, "auto", "always", "never"), "color", "WHEN\tauto, always or never (auto)")
 }
 
-// StyleOf is what text may look like that goes to the screen, or to a file in its place.
+// StyleOf is what text may look like that goes to the screen, or to a file instead.
 func StyleOf(color string, stdio IO, toFile bool) (style render.Style) {
 	f, ok := stdio.Out.(*os.File)
 	onTerminal := ok && !toFile && term.IsTerminal(int(f.Fd()))

@@ -20,11 +20,11 @@ func MadeBy() string { return "unthrottle " + buildVersion() }
 // Now is the time as documents have it.
 func Now() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// unstamped is the version of what was built in a checkout. In a workspace, which ours is, the go command records the commit
-// only if it is told to, and go run and go test never do.
+// unstamped is the version of what was built in a checkout. In a workspace, which ours is, the go command records the commit only if it is
+// asked to, and go run and go test never do.
 const unstamped = "(devel)"
 
-// buildVersion tells the module's version, or the revision where it was built from a checkout.
+// buildVersion is the module's version, or the revision where it was built from a checkout.
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -48,7 +48,7 @@ func buildVersion() string {
 	return version
 }
 
-// VersionText tells which build of a command this is.
+// VersionText says which build of a command this is.
 func VersionText(name string) string {
 	text := fmt.Sprintf("%s %s, %s, %s/%s\n", name, buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if buildVersion() == unstamped {

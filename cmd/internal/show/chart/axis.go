@@ -18,8 +18,8 @@ type axis struct {
 	given     []float64 // ticks that are asked for
 }
 
-// Axes: one whose values differ by more than logFrom is logarithmic; one whose smallest value is less than zeroBelow of
-// the largest begins at zero, for then it costs little room; any other would hide what is to be seen.
+// Axes: one whose values differ by more than logFrom is logarithmic; one whose smallest value is less than zeroBelow of the largest begins
+// at zero, for then it costs little room; any other would hide what is there to see.
 const (
 	logFrom   = 20
 	zeroBelow = 0.4
@@ -56,8 +56,7 @@ func newAxis(spec sheet.Axis, values []float64) axis {
 	return a
 }
 
-// sane makes a value one that the axis may reach; false if it is none. Within these limits no difference and no ratio is
-// infinite.
+// sane makes a value one that the axis may reach; false if it isn't one. Within these limits no difference and no ratio is infinite.
 func (a axis) sane(v float64) (float64, bool) {
 	if math.Abs(v) < 1e-150 {
 		v = 0
@@ -96,7 +95,7 @@ func (a *axis) spread(room float64) {
 // changes is the axis of ratios, with 1 on it.
 func (a *axis) changes() {
 	a.log = true
-	if a.low == 0 { // there are none
+	if a.low == 0 { // there are no values
 		a.low, a.high = 1, 1
 	}
 	a.low, a.high = min(a.low, 1), max(a.high, 1)
@@ -129,7 +128,7 @@ func (a axis) place(v float64) float64 {
 // on reports whether a value is between the ends.
 func (a axis) on(v float64) bool { return v >= a.low && v <= a.high }
 
-// notes say how an axis has to be read.
+// notes say how to read an axis.
 func (a axis) notes(name string) []string {
 	switch {
 	case a.scale == sheet.Percentiles:
@@ -159,7 +158,7 @@ var (
 
 const (
 	ticksMost = 7  // round ticks
-	textMost  = 14 // letters of a tick's name: longer ones are numbers that nobody can read
+	textMost  = 14 // letters of a tick's name: longer ones are numbers that can't be read
 )
 
 // ticks are values of the axis by their importance. Even ones are in the order of their values: either all or each second,
@@ -261,7 +260,7 @@ func (t taken) free(b box) bool {
 	})
 }
 
-// thinned are the ticks that have room, of those that take so much of it along the axis.
+// thinned are the ticks that have room, given how much of it each takes along the axis.
 func thinned(ticks []tick, even bool, room func(tick) (from, to float64)) (kept []tick) {
 	for stride := 1; ; stride++ {
 		var names taken
@@ -289,7 +288,7 @@ func within(v, otherwise float64) float64 {
 	return max(0, min(v, 1))
 }
 
-// levels are how many shares of 1 can be told from each other as shades, or as bars of a terminal.
+// levels are how many shares of 1 can be distinguished as shades, or as bars of a terminal.
 const levels = 8
 
 // level is that of a share; 0 is that of hardly anything.

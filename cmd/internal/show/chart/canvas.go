@@ -24,7 +24,7 @@ type char struct {
 	tone sheet.Tone
 }
 
-// Columns: how far drawings are from the left, of names and of what stands behind rows at most, as a part of the width, and
+// Columns: how far drawings are from the left, of names and of what is behind rows at most, as a part of the width, and
 // of the plot at least.
 const (
 	margin    = 2
@@ -65,7 +65,7 @@ func (c *canvas) row(l sheet.Label, end string) (y int) {
 // column is where a share in percent is.
 func (c *canvas) column(share float64) int { return c.left + steps(share, c.wide) }
 
-// steps is how many of so many steps from the first a share in percent is.
+// steps is how many of n steps from the first a share in percent is.
 func steps(share float64, n int) int { return int(share/100*float64(n-1) + 0.5) }
 
 func (c *canvas) height() int { return len(c.rows) }

@@ -83,8 +83,7 @@ func HTML(c sheet.Chart) (template.HTML, error) {
 // widthMost is how wide a drawing in a terminal is at most: wider is not clearer.
 const widthMost = 120
 
-// Text draws a chart with characters, in lines that are no wider than so many columns; nil if that can't be read, or if it
-// is for pages.
+// Text draws a chart with characters, in lines no wider than width columns; nil if that can't be read, or if the chart is for pages.
 func Text(c sheet.Chart, width int, paint Paint) []string {
 	if c == nil || c.Empty() || width <= 0 {
 		return nil
@@ -110,7 +109,7 @@ func Text(c sheet.Chart, width int, paint Paint) []string {
 // A figure is what is around all drawings.
 type figure struct {
 	Title, Above, Below string // Above and below are names of axes
-	Label               string // for those who don't see it
+	Label               string // for readers who don't see it
 	Notes               []string
 	Shades              bool // there is a scale of them
 	Keys                []key

@@ -80,7 +80,7 @@ func drawn(t *testing.T, c sheet.Chart) string {
 // outlines are the paths that are drawn.
 var outlines = regexp.MustCompile(`^([MLHVhv]-?[\d.]+([ -][\d.]+)*|z)+$`)
 
-// wellFormed reads a figure as XML, and looks for numbers that are none.
+// wellFormed reads a figure as XML, and looks for numbers that aren't any.
 func wellFormed(t *testing.T, figure string) {
 	t.Helper()
 	if bad := regexp.MustCompile(`NaN|Inf|ZgotmplZ|="-?\d+\.?\d*e`).FindString(figure); bad != "" {

@@ -10,8 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 )
 
-// Of a field: its height, in pixels, and how long the names of lines may be that stand at their ends. Longer ones are
-// explained by keys below it.
+// Of a field: its height, in pixels, and the longest names of lines that fit at their ends. Longer ones are explained by keys below it.
 const (
 	fieldHeight = 320
 	endLetters  = 14
@@ -97,7 +96,7 @@ func upright(a axis, tall, apart float64) []tick {
 	return thinned(ticks, even, func(t tick) (from, to float64) { return t.at / 100 * tall, t.at/100*tall + apart })
 }
 
-// guides draws lines across and up, and what lines have to pass below, with what they are.
+// guides draws lines across and up, and what lines must pass below, with what they are.
 func (f *field) guides(c *sheet.Field) {
 	for _, l := range c.Limits {
 		x, y := f.at(l.X, l.Y)
@@ -146,7 +145,7 @@ func (f *field) named(l sheet.Line) {
 	f.texts = append(f.texts, name)
 }
 
-// points draws the points of lines: those in the background, the others, and what is written beside these.
+// points draws the points of lines: those in the background, the others, and what is written next to these.
 func (f *field) points(lines []sheet.Line) {
 	radius := map[sheet.Show]float64{sheet.Background: 3, sheet.Small: 4, sheet.Large: 6}
 	for _, layer := range [][]sheet.Show{{sheet.Background}, {sheet.Small, sheet.Large}} {
@@ -224,7 +223,7 @@ const (
 	fieldLeft  = 10
 )
 
-// fieldText draws the percentiles of a load, from the median on and up to where they are chance. More lines can't be told from each other without
+// fieldText draws the percentiles of a load, from the median on and up to where they are chance. More lines can't be distinguished without
 // colours, and points and what else is in fields are for pages.
 func fieldText(c *sheet.Field, width int) *canvas {
 	var lines []sheet.Line

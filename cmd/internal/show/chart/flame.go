@@ -32,7 +32,7 @@ func newFlame(c *sheet.Flame) *flameView {
 	v := &flameView{figure: newFigure(c.Figure)}
 	colors := map[string]string{}
 	for _, k := range c.Classes {
-		if k.Color >= sheet.FirstFlame { // any other has none
+		if k.Color >= sheet.FirstFlame { // any other has no colour
 			colors[k.Name] = Class(k.Color)
 		}
 		text := k.Name

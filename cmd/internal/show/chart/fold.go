@@ -9,14 +9,14 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 )
 
-// A grid is time cut into rows, of so many periods on top of each other each, and these into cells.
+// A grid is time cut into rows, each of which is some periods on top of each other, and these into cells.
 type grid struct {
 	first, period float64 // when the first period begins, in seconds, and how long each is
 	each          int     // periods of a row
 	rows, cells   int
 }
 
-// newGrid is a grid of all periods, in so many rows at most. The first and the last may be of a part of a period only.
+// newGrid is a grid of all periods, in no more than most rows. The first and the last may be of a part of a period only.
 func newGrid(c *sheet.Fold, most, cells int) grid {
 	g := grid{period: c.Period, cells: cells}
 	if phase := math.Mod(c.Phase, c.Period); phase > 0 {
@@ -91,7 +91,7 @@ const (
 	foldTicks = 28 // pixels from one tick to the next at least
 )
 
-// newFold draws all periods below each other, with the spans filled. What has the rhythm of the period stands in a column.
+// newFold draws all periods below each other, with the spans filled. What has the rhythm of the period forms a column.
 func newFold(c *sheet.Fold) *drawing {
 	g := newGrid(c, foldRows, foldCells)
 	d := &drawing{Class: "plot field", Tall: g.rows * max(1, min(foldTall, foldMost/g.rows))}
@@ -126,7 +126,7 @@ func periodAxis(high float64) axis {
 	return newAxis(sheet.Axis{Unit: quantity.Second, Scale: sheet.Linear, High: high, Ticks: []float64{0, high, high / 2, high / 4, 3 * high / 4}}, nil)
 }
 
-// spans fills the parts of rows that are in spans, the darker the more of the time they are, and tells how much that is in all.
+// spans fills the parts of rows that are in spans, the darker the more of the time they are, and returns how much that is in all.
 func (d *drawing) spans(g grid, spans []sheet.Span, end float64) part {
 	var paths [levels + 1]strings.Builder
 	var all []part
@@ -147,8 +147,8 @@ func (d *drawing) spans(g grid, spans []sheet.Span, end float64) part {
 	return sum(all)
 }
 
-// A fold in a terminal: periods below each other, some of them together in a row. What has their rhythm stands in a column,
-// and what has none is spread.
+// A fold in a terminal: periods below each other, some of them together in a row. What has their rhythm forms a column, and what has none
+// is spread.
 const (
 	foldLines = 16 // at most
 	foldSlots = 50 // of a row, at most
@@ -214,7 +214,7 @@ type Second struct {
 // secondLeft is how many columns the time before a second takes.
 const secondLeft = 7
 
-// NewSecond fits seconds into so many columns. The period is 0 if it is not known.
+// NewSecond fits seconds into width columns. The period is 0 if it is not known.
 func NewSecond(period float64, width int) Second {
 	s := Second{width: max(width, 0), groups: 10}
 	// Longer periods would not fill a row, shorter ones would have no room.
@@ -230,7 +230,7 @@ func (s Second) Legend(was string) string {
 	return fmt.Sprintf("Each row is a second, each column %s: %c ran, %c %s.", quantity.Seconds(1/float64(s.groups*s.slots)), none, full, was)
 }
 
-// Row draws a second as far as the data reach: how much of each slot was in spans, and their share of it all.
+// Row draws a second up to where the data reach: how much of each slot was in spans, and their share of it all.
 func (s Second) Row(second int, spans []sheet.Span, until float64, paint Paint) string {
 	return s.rows(float64(second), 1, spans, until).lines(paint)[0]
 }
@@ -244,7 +244,7 @@ func (s Second) rows(first float64, n int, spans []sheet.Span, until float64) *c
 	return d
 }
 
-// A drawing of seconds has so many at most, and leaves out a last one that is hardly begun.
+// A drawing of seconds has this many at most, and leaves out a last one that is hardly begun.
 const (
 	secondsMost = 20
 	secondsRest = 0.2

@@ -31,7 +31,7 @@ var (
 	units        = []quantity.Unit{quantity.Bare, quantity.Second, quantity.Byte, quantity.Percent, quantity.Of1, quantity.Rate, quantity.CPU, quantity.Ratio}
 )
 
-// fill fills a value with what the bytes tell.
+// fill fills a value from the bytes.
 func (s *source) fill(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[quantity.Unit]() {
 		v.Set(reflect.ValueOf(units[s.next(len(units))]))

@@ -23,7 +23,7 @@ type Picture struct {
 type PictureRow struct {
 	Name  string
 	Spans []sheet.Span
-	Notes []string // beside it, two at most
+	Notes []string // next to it, two at most
 }
 
 // Sizes of a picture, in pixels.

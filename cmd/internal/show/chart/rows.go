@@ -25,7 +25,7 @@ func newRows(c *sheet.Rows) *drawing {
 	for _, s := range c.Rows {
 		runs = max(runs, len(s.Marks))
 	}
-	// Enough to tell marks from each other, and not so much that the rows don't fit on a sheet of paper.
+	// Enough to distinguish marks, but not so much that the rows don't fit on a sheet of paper.
 	d.Tall = max(60, min(24+4*max(runs, 12), 110, 900/len(c.Rows)))
 	tall := 100 / float64(len(c.Rows))
 	for i, s := range c.Rows {
@@ -79,7 +79,7 @@ func rowsAxis(c *sheet.Rows) axis {
 	return newAxis(c.X, values)
 }
 
-// middle draws the middle of a row and its interval: behind its marks or, where there are none, as a dot on a line.
+// middle draws the middle of a row and its interval: behind its marks or, without any, as a dot on a line.
 func (d *drawing) middle(s sheet.Series, r row, x axis, alone bool) {
 	if s.Middle == nil || math.IsNaN(*s.Middle) {
 		return

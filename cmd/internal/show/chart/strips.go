@@ -182,8 +182,7 @@ func stripsText(c *sheet.Strips, width int) *canvas {
 	return d
 }
 
-// columns are the highest values of the first lane in so many columns, as shares of 1, or how much of them it ran; below
-// zero: nothing is known.
+// columns are the highest values of the first lane in n columns, as shares of 1, or how much of them it ran; below zero: nothing is known.
 func columns(s sheet.Strip, x axis, n int) []float64 {
 	l, out := s.Lanes[0], slices.Repeat([]float64{-1}, n)
 	y := stripAxis(s)

@@ -13,12 +13,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 )
 
-// A drawing is a figure whose plot is SVG, with labels beside its rows or not. Places in it are in percent of its width and
-// its height, and only what keeps its size is in pixels.
+// A drawing is a figure whose plot is SVG, with labels next to its rows or not. Places in it are in percent of its width and its height,
+// and only what keeps its size is in pixels.
 type drawing struct {
 	figure
 	Class, Factor, Side string // of the plot, and headings of the labels and of the bars at the side
-	Tall                int    // pixels of a row at least, or of all if there are none
+	Tall                int    // pixels of a row at least, or of all if it has no rows
 	Rows                []row
 	svg                 strings.Builder
 }
@@ -101,7 +101,7 @@ func (d *drawing) mark(class, title string, s sheet.Shape, open bool, x, y, radi
 	d.element("circle", titled(title), `class="%s" cx="%s" cy="%s" r="%s"`, class, percent(x), percent(y), number(radius))
 }
 
-// stretched draws a path in units of its own over a part of the height: so many of them are the width and the height.
+// stretched draws a path in units of its own over a part of the height: unitsWide and unitsTall are the width and the height.
 func (d *drawing) stretched(class, title, path string, y, tall float64, unitsWide, unitsTall int) {
 	d.element("svg", fmt.Sprintf(`%s<path class="%s" d="%s"/>`, titled(title), class, path),
 		`y="%s" height="%s" viewBox="0 0 %d %d" preserveAspectRatio="none"`, percent(y), percent(tall), unitsWide, unitsTall)
@@ -119,13 +119,13 @@ func percent(v float64) string { return number(v) + "%" }
 // number writes a coordinate; adding 0 takes the sign from a zero.
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100+0, 'f', -1, 64) }
 
-// A label is a text beside a place, some pixels from it.
+// A label is a text next to a place, some pixels from it.
 type label struct {
 	class, text, more string // more is added where there is room
-	long              string // stands in place of the text where there is room
+	long              string // replaces the text where there is room
 	x, y, dx, dy      float64
 	anchor            string
-	key               *key // stands for it where it has no room
+	key               *key // is used instead where it has no room
 }
 
 func (d *drawing) write(l label) {
@@ -146,7 +146,7 @@ const (
 	tickGap     = 6 // between the names of ticks
 )
 
-// How wide drawings are at least: on a desk, and on the smallest phone beside what is at their sides.
+// How wide drawings are at least: on a desk, and on the smallest phone next to what is at their sides.
 const (
 	deskWidth  = 520
 	phoneRows  = 176
@@ -155,7 +155,7 @@ const (
 	phoneEnds  = 160
 )
 
-// box is the room of a text, in a drawing of so many pixels.
+// box is the room of a text, in a drawing of this size in pixels.
 func (l label) box(width, height float64) box {
 	left, wide := l.x/100*width+l.dx, float64(utf8.RuneCountInString(l.text))*letterWidth
 	switch l.anchor {
@@ -168,7 +168,7 @@ func (l label) box(width, height float64) box {
 	return box{left, left + wide, bottom - lineHeight, bottom}
 }
 
-// anchor tells to which side of its place a text goes so that it doesn't reach out of the drawing.
+// anchor says to which side of its place a text goes so that it doesn't reach out of the drawing.
 func anchor(share float64) string {
 	switch {
 	case share < 2:

@@ -38,7 +38,7 @@ func JUnit(w io.Writer, verb, made string, checks []report.Check) error {
 	return suites.WriteXML(w)
 }
 
-// at is a line that says where something stands, as compilers write it; "" if it stands nowhere.
+// at is a line that says where something is, as compilers write it; "" if it is not in a file.
 func at(p report.Place) string {
 	switch {
 	case p.File == "":
@@ -58,7 +58,7 @@ func details(f *finding.Finding) string {
 	return strings.Join(lines, "\n")
 }
 
-// unknownRule is what goes by for the rule of a check that is neither right nor wrong.
+// unknownRule serves as the rule of a check that is neither right nor wrong.
 const unknownRule = "not-known"
 
 // Where a tool and its rules are described.
@@ -73,11 +73,11 @@ var levels = map[finding.Severity]garif.ResultLevel{
 	finding.Info: garif.ResultLevel_Note, finding.Warning: garif.ResultLevel_Warning, finding.Critical: garif.ResultLevel_Error,
 }
 
-// SARIF writes what the checks of a verb have found, each in its file where it stands in one. A process is no place in a file: it
-// is a logical location, and stands in the message too, for viewers that show files only.
+// SARIF writes what the checks of a verb have found, each in its file if it is in one. A process is not a place in a file: it is a logical
+// location, and is in the message too, for viewers that show files only.
 //
-// Files are below %SRCROOT%, which viewers replace by wherever they have the repository. The fingerprint is under a name of ours:
-// GitHub's upload action makes the one that it goes by, primaryLocationLineHash, from the text of the line, and warns of any other.
+// Files are below %SRCROOT%, which viewers replace by wherever they have the repository. The fingerprint is under a name of ours: GitHub's
+// upload action makes the one that it uses, primaryLocationLineHash, from the text of the line, and warns of any other.
 func SARIF(w io.Writer, version string, checks []report.Check) error {
 	driver := garif.NewDriver("unthrottle").WithInformationUri(site)
 	driver.Version = plain.Line(version)

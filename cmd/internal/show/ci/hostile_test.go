@@ -13,7 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
-// TestHostileNames: names of files and objects, which a pull request can add, break no format and reach no terminal as they are.
+// TestHostileNames: names of files and objects, which a pull request can add, break no format and reach no terminal unchanged.
 func TestHostileNames(t *testing.T) {
 	const evil = "a\nFAKE\x1b[2J\u202e\u009b\xff::error::x]]>.yaml"
 	checks := []report.Check{

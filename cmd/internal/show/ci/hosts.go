@@ -13,7 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
-// GitHub writes what was found, and what is not known, as commands to GitHub's runner, which shows each beside its line. It shows ten
+// GitHub writes what was found, and what is not known, as commands to GitHub's runner, which shows each next to its line. It shows ten
 // warnings and ten errors of a step, so the worst come first.
 func GitHub(w io.Writer, checks []report.Check) error {
 	found := worstFirst(printable(checks))
@@ -40,7 +40,7 @@ func GitHub(w io.Writer, checks []report.Check) error {
 	return err
 }
 
-// toldOf is how a check is told: a command, a title, and the words.
+// toldOf is how a check is reported: a command, a title, and the words.
 func toldOf(c report.Check) (command, title, text string) {
 	if c.Unknown != "" {
 		return "warning", "not known", notKnown(c)
@@ -84,8 +84,8 @@ func worstFirst(checks []report.Check) (found []report.Check) {
 	return found
 }
 
-// GitLab writes a Code Quality report. It is about files only: what was found in none is left out. What is not known stands at the
-// repository then, as a report without it would say that all is well.
+// GitLab writes a Code Quality report. It is about files only: what was found outside files is left out. What is not known and in no file
+// is reported for the repository, as a report without it would say that all is well.
 func GitLab(w io.Writer, checks []report.Check) error {
 	type lines struct {
 		Begin int `json:"begin"`

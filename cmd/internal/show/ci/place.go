@@ -18,8 +18,8 @@ const (
 	fingerprint = "unthrottle/v1"
 )
 
-// Repository is the directory of the repository that a directory is in: the nearest one above with a .git, which is a file in
-// worktrees. "" if there is none.
+// Repository is the directory of the repository that a directory is in: the nearest one above with a .git, which is a file in worktrees. ""
+// if there isn't one.
 func Repository(dir string) string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -37,7 +37,7 @@ func Repository(dir string) string {
 	}
 }
 
-// Below is a file as it is called in a repository, or as it is if it is not there: then root comes back empty.
+// Below is a file as it is called in a repository, or unchanged if it is not there: then root comes back empty.
 func Below(root, file string) (name, in string) {
 	absolute, err := filepath.Abs(file)
 	if root == "" || err != nil {

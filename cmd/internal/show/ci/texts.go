@@ -8,9 +8,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
-// printable are checks whose texts can be printed: names of processes, files and objects come from outside, and so does what errors
-// say. A name stays on its line; a sentence may have several, which every format here keeps within what it is part of. Keys and places
-// are data and stay as they are; whoever writes a place cleans it.
+// printable are checks whose texts can be printed: names of processes, files and objects come from outside, and so does what errors say. A
+// name stays on its line; a sentence may have several, which every format here keeps within what it is part of. Keys and places are data
+// and stay unchanged; the writer of a place cleans it.
 func printable(checks []report.Check) []report.Check {
 	out := make([]report.Check, len(checks))
 	for i, c := range checks {

@@ -16,8 +16,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/schema"
 )
 
-// Names holds every name in documents to one meaning: that in their own list, or else in that of others. No meaning is of a name that is in
-// none.
+// Names holds every name in documents to one meaning: that in their own list, or else in the other documents' list. Every name with a
+// meaning must be in a document.
 func Names(t *testing.T, documents []any, own, others string) {
 	t.Helper()
 	meanings, already := count(own), count(others)
@@ -49,7 +49,7 @@ func Names(t *testing.T, documents []any, own, others string) {
 	}
 }
 
-// count tells how many meanings a list has for each name. Its first line is about the list.
+// count is how many meanings a list has for each name. Its first line is about the list.
 func count(list string) map[string]int {
 	n := map[string]int{}
 	for _, line := range strings.Split(strings.TrimSpace(list), "\n")[1:] {

@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// Known is what somebody knows of a process who has watched it for longer. The zero value is nothing.
+// Known is what is known of a process by a caller who has watched it for longer. The zero value is nothing.
 type Known struct {
 	Adjust func(*host.Process) // corrects its limits before it is looked at; nil: there is nothing to correct
 	Stale  *rule.Stale         // its limit was changed while it ran
@@ -26,7 +26,7 @@ func Process(ctx context.Context, root string, pid int, look time.Duration) (rep
 	return ProcessKnown(ctx, root, pid, look, Known{})
 }
 
-// ProcessKnown is [Process] for somebody who knows more of it.
+// ProcessKnown is [Process] for a caller who knows more of it.
 func ProcessKnown(ctx context.Context, root string, pid int, look time.Duration, k Known) (report.Facts, error) {
 	return foreign.Within(ctx, look+2*foreign.Patience, func() (report.Facts, error) { return read(ctx, root, pid, look, k) })
 }
@@ -56,7 +56,7 @@ func read(ctx context.Context, root string, pid int, look time.Duration, k Known
 		}
 	}
 	if look > 0 {
-		select { // what is no Go program is not looked at that long
+		select { // what isn't a Go program is not looked at that long
 		case <-ctx.Done():
 			return f, ctx.Err()
 		case <-time.After(look - time.Since(start)):

@@ -17,7 +17,7 @@ func printableSheet(s *sheet.Sheet) *sheet.Sheet {
 	return &c
 }
 
-// clean copies a value. Numbers stay as they are: package chart draws none that can't be drawn.
+// clean copies a value. Numbers stay unchanged: package chart draws none that can't be drawn.
 func clean(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)

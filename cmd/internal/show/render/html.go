@@ -38,7 +38,7 @@ func HTML(w io.Writer, s *sheet.Sheet) error {
 	return t.Execute(w, page)
 }
 
-// A page is what the template shows: a sheet, its sections as they stand beside and below each other, and what they need.
+// A page is what the template shows: a sheet, its sections next to and below each other, and what they need.
 type page struct {
 	*sheet.Sheet
 	Parts    []part
@@ -47,7 +47,7 @@ type page struct {
 	Script   template.JS
 }
 
-// A part is a section, or several that are facts only and stand beside each other.
+// A part is a section, or several that are facts only and are next to each other.
 type part struct {
 	Beside   bool
 	Sections []sheet.Section
@@ -84,12 +84,12 @@ func newPage(s *sheet.Sheet) *page {
 
 func isFacts(b sheet.Block) bool { _, is := b.(sheet.Facts); return is }
 
-// pageFuncs are what the template needs beside the sheet.
+// pageFuncs are what the template needs besides the sheet.
 var pageFuncs = template.FuncMap{
 	"tight": tight, "class": class, "claim": claimClass, "headline": headline, "table": newPageTable, "chart": chart.HTML, "severity": sheet.ToneOf, "code": code,
 }
 
-// headline is a claim as it stands alone on a page: in a line its word comes before. What begins with a metric stays, and what was typed.
+// headline is a claim as it is on a page, alone: in a line its word comes before. What begins with a metric stays, and what was typed.
 func headline(c sheet.Claim) string {
 	text := c.Text
 	if c.Typed {

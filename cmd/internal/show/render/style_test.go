@@ -90,7 +90,7 @@ func TestShortTitles(t *testing.T) {
 	}
 }
 
-// TestLowered: what would take the room of a name goes below the rows, and beside them where there is room for both.
+// TestLowered: what would take the room of a name goes below the rows, and next to them where there is room for both.
 func TestLowered(t *testing.T) {
 	s := &sheet.Sheet{Sections: []sheet.Section{{Quiet: true, Blocks: []sheet.Block{&sheet.Table{
 		Columns: []sheet.Column{{Title: "rule", Left: true, Cut: true}, {Title: "n"}, {Left: true, Wrap: true, Under: true}, {Title: "fix", Left: true, Under: true}},

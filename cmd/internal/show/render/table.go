@@ -13,7 +13,7 @@ const (
 	between   = 2  // two cells
 	shortest  = 8  // of a name that is cut
 	wrapLeast = 20 // of a cell that goes on in the next line
-	besideMin = 30 // of words beside a table
+	besideMin = 30 // of words next to a table
 )
 
 // A grid is a table as it fits on a screen.
@@ -23,10 +23,10 @@ type grid struct {
 	titles  []string
 	widths  []int
 	best    bool // a row is marked
-	lowered bool // what would go on in the next line stands below its row
+	lowered bool // what would go on in the next line is below its row
 }
 
-// fit chooses the columns that there is room for: first shorter titles, then columns go by their rank, then names are cut. A
+// fit chooses the columns that there is room for: first shorter titles, then columns are dropped by their rank, then names are cut. A
 // column whose cells are all empty is not shown.
 func fit(t *sheet.Table, room int, keep func(sheet.Column) bool) *grid {
 	g := &grid{table: t, best: slices.ContainsFunc(t.Rows, func(r sheet.Row) bool { return r.Best })}
@@ -170,11 +170,11 @@ func (g *grid) notes() (texts []string) {
 	return texts
 }
 
-// table writes a table, with what its columns mean beside it or below it, and its notes.
+// table writes a table, with what its columns mean next to it or below it, and its notes.
 func (t *screen) table(table *sheet.Table, indent string) {
 	room := t.width - len(indent)
 	if t.style.Width == 0 {
-		room = 1 << 20 // nobody looks: lines may be of any length
+		room = 1 << 20 // not a terminal: lines may be of any length
 	}
 	g := fit(table, room, func(c sheet.Column) bool { return !c.Detail && (!c.Under || c.Wrap) })
 	lines := g.lines(t.style)

@@ -56,7 +56,7 @@ type BenchRow struct {
 // BenchSummary is what the runs of a setting say of one metric.
 type BenchSummary = sample.Summary
 
-// BenchComparison is a setting's figure beside the base's, from pairs of runs of the same block.
+// BenchComparison is a setting's figure compared with the base's, from pairs of runs of the same block.
 type BenchComparison struct {
 	sample.Comparison
 	More   int           `json:"more_blocks,omitempty"` // that would settle it, about
@@ -71,7 +71,7 @@ func (c *BenchComparison) Better() bool { return c.Verdict == sample.VerdictBett
 // Worse reports whether it is worse, for sure.
 func (c *BenchComparison) Worse() bool { return c.Verdict == sample.VerdictWorse }
 
-// Interval is the interval of the ratio; "": there is none.
+// Interval is the interval of the ratio; "": none.
 func (c *BenchComparison) Interval() string {
 	if c.Ratio == 0 || c.Confidence == 0 {
 		return ""
@@ -109,7 +109,7 @@ func (b *Bench) Unfinished() string {
 	return fmt.Sprintf("Not finished: %d of %s are complete.", b.Blocks, quantity.Plural(b.Plan.Blocks, "block"))
 }
 
-// CommonMetrics are metrics that any run may have; what Go's runtime tells comes last.
+// CommonMetrics are metrics that any run may have; what Go's runtime reports comes last.
 var CommonMetrics = commonMetrics()
 
 func commonMetrics() []lab.Metric {

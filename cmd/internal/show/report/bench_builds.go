@@ -40,7 +40,7 @@ func (w benchWords) metrics(r BenchRow) (names []string, comparisons []*BenchCom
 	return names, comparisons
 }
 
-// build says how a build is beside the base, by what tells most.
+// build says how a build compares with the base, by what says most.
 func (w benchWords) build(r BenchRow) string {
 	names, comparisons := w.metrics(r)
 	base := w.name(w.Settings[0])
@@ -64,8 +64,8 @@ func (w benchWords) build(r BenchRow) string {
 	return found[lab.NoWorse]
 }
 
-// A besideWords are how to say that a build is so beside the base: of a time, of CPU time, and of anything else. %[1]s is the metric,
-// %[2]s the base, %[3]s the change.
+// A besideWords are how to say how a build compares with the base: in a time, in CPU time, and in anything else. %[1]s is the metric, %[2]s
+// the base, %[3]s the change.
 type besideWords struct{ time, cpu, other string }
 
 var beside = map[lab.ClaimKind]besideWords{
@@ -117,7 +117,7 @@ func (w benchWords) failing(r BenchRow) bool {
 	return w.Claim == lab.Worse && r.Setting == w.best().Setting && r.Metrics[string(lab.ErrorShare)].Mean > w.Settings[0].Metrics[string(lab.ErrorShare)].Mean
 }
 
-// beside is a change as far as it is known: all of its interval, or the worst that it can be.
+// beside is a change to the extent that it is known: all of its interval, or the worst that it can be.
 func (c *BenchComparison) beside() string {
 	switch {
 	case c.Ratio == 0:
@@ -170,13 +170,13 @@ func (w benchWords) changed() string {
 		found = append(found, names[i]+" "+c.beside())
 	}
 	text := strings.Join(found, ", ")
-	if names[0] == "time" { // a percentile is no capital's
+	if names[0] == "time" { // a percentile has no capital
 		text = capital(text)
 	}
 	return text + "; "
 }
 
-// allowed are the differences that count as none.
+// allowed are the differences that don't count.
 func (w benchWords) allowed() string {
 	text := quantity.Share(w.plan.Margin)
 	if w.plan.Tail > 0 && w.plan.Tail != w.plan.Margin && lab.Measure(w.Figure.Unit).Kind() == lab.ResponseTime {
@@ -185,7 +185,7 @@ func (w benchWords) allowed() string {
 	return text + " more counts"
 }
 
-// Changed is the answer for many benchmarks at once, and the worst that is claimed of one; "": each speaks for itself.
+// Changed is the answer for many benchmarks at once, and the worst claim about any; "": each speaks for itself.
 func (b *Bench) Changed() (text string, worst lab.ClaimKind) {
 	if b.Plan.Compare != lab.ByBuild || len(b.Groups) < 2 {
 		return "", ""

@@ -52,7 +52,7 @@ type BenchActivity struct {
 }
 
 const (
-	windowMost = 1.  // s: in more of it the periods could not be told apart on a phone
+	windowMost = 1.  // s: in more of it the periods could not be distinguished on a phone
 	roundTime  = 0.1 // s: a window begins at a multiple of the usual period
 )
 
@@ -98,8 +98,8 @@ func micros(seconds float64) float64 { return math.Round(seconds*1e6) / 1e6 }
 // end is when a run was last on a CPU.
 func end(r *lab.Run) float64 { return r.Activity[len(r.Activity)-1][1] }
 
-// AtOnce is how many runs were made at the same time as others, and of how many groups settings took turns that might have been; why is
-// the first one's reason.
+// AtOnce is how many runs were made at the same time as others, and in how many groups settings took turns though they might have run at
+// the same time; why is the first one's reason.
 func (b *Bench) AtOnce() (runs int, why string, groups int) {
 	for _, r := range b.Runs {
 		if r.AtOnce > 0 {

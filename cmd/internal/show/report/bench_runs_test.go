@@ -25,7 +25,7 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// TestPoints: a run is told by its block and by whether it is far from the others of its setting.
+// TestPoints: a run is identified by its block and by whether it is far from the others of its setting.
 func TestPoints(t *testing.T) {
 	run := func(block, setting int, v float64) lab.Run {
 		return lab.Run{Block: block, Setting: setting, Metrics: map[string]float64{"x": v}}

@@ -151,8 +151,7 @@ func (w benchWords) givesAndTakes() string {
 	return firstFitting(text, short, strings.Replace(short, w.name(best), "the default", 1))
 }
 
-// beside says how the others are beside the base: their figures, else which of them is better and which is worse, else how many
-// are.
+// beside says how the others compare with the base: their figures, else which of them is better and which is worse, else how many are.
 func (w benchWords) beside() string {
 	of := map[string][]string{}
 	var words []string // in the order of the settings
@@ -186,7 +185,7 @@ func (w benchWords) beside() string {
 // short is the name of a setting among others of its kind.
 func (w benchWords) short(s BenchRow) string { return strings.TrimPrefix(w.name(s), "a limit of ") }
 
-// word says how a setting is beside the base.
+// word says how a setting compares with the base.
 func (w benchWords) word(r BenchRow) string {
 	word := r.Versus.brief()
 	if r.CostVersus == nil {
@@ -204,7 +203,7 @@ func (w benchWords) word(r BenchRow) string {
 	return "mixed"
 }
 
-// The words for how a setting is beside the base where it is neither better nor worse.
+// The words for how a setting compares with the base where it is neither better nor worse.
 const (
 	alike  = "alike"
 	unsure = "unsure"
@@ -258,7 +257,7 @@ func (w benchWords) changes(r BenchRow) string {
 	return figure + ", " + w.moved(r, lab.InCost).text()
 }
 
-// title begins a sentence. A percentile stays as it is.
+// title begins a sentence. A percentile stays unchanged.
 func (w benchWords) title(text string) string {
 	if w.Cost != nil {
 		return text
@@ -266,7 +265,7 @@ func (w benchWords) title(text string) string {
 	return capital(text)
 }
 
-// measured tells a setting's changes. A single one needs no name.
+// measured reports a setting's changes. A single one needs no name.
 func (w benchWords) measured(r BenchRow) string {
 	if w.Cost == nil {
 		m := w.moved(r, lab.InFigure)
@@ -276,7 +275,7 @@ func (w benchWords) measured(r BenchRow) string {
 	return r.Name + ": " + w.changes(r)
 }
 
-// found tells them in few words, with what may be said of each.
+// found reports them in few words, with what may be said of each.
 func (w benchWords) found(r BenchRow) string {
 	if r.CostVersus == nil {
 		return fmt.Sprintf("%s: %s (%s)", w.short(r), r.Versus.Change, r.Versus.Word())
@@ -285,10 +284,10 @@ func (w benchWords) found(r BenchRow) string {
 		MetricName(w.Figure), r.Versus.Change, r.Versus.Word(), MetricName(*w.Cost), r.CostVersus.Change, r.CostVersus.Word())
 }
 
-// noOthers stands for a list of other settings if none of them has figures.
+// noOthers replaces a list of other settings if none of them has figures.
 const noOthers = "nothing else gave figures"
 
-// each tells of all settings but the base.
+// each reports all settings but the base.
 func (w benchWords) each(by string, tell func(BenchRow) string) string {
 	var parts []string
 	for _, s := range w.Settings[1:] {
@@ -299,7 +298,7 @@ func (w benchWords) each(by string, tell func(BenchRow) string) string {
 	return cmp.Or(strings.Join(parts, by), noOthers)
 }
 
-// others says how the other settings compare, if the base is to be kept.
+// others says how the other settings compare, if the base is the one to keep.
 func (w benchWords) others() string {
 	var same, worse, parts []string
 	for _, s := range w.Settings[1:] {
@@ -430,7 +429,7 @@ func RateText(l *lab.Served) string {
 	return quantity.PerSecond(l.Rate)
 }
 
-// LoadText says how much of the limit a server's load uses with the first setting; "" if there is no load.
+// LoadText says how much of the limit a server's load uses with the first setting; "" without a load.
 func (b *Bench) LoadText(g *BenchGroup) string {
 	l := b.Plan.Served
 	if l == nil || l.Foreign() || len(g.Settings) == 0 {
@@ -459,7 +458,7 @@ func LoadMarks(r lab.Run) []string {
 	return slices.DeleteFunc(slices.Clone(r.Marks), func(mark string) bool { return !strings.HasPrefix(mark, lab.MarkLoad) })
 }
 
-// HostMarks are the others: what the host did meanwhile.
+// HostMarks are the others: what the host did at the same time.
 func HostMarks(r lab.Run) []string {
 	return slices.DeleteFunc(slices.Clone(r.Marks), func(mark string) bool { return strings.HasPrefix(mark, lab.MarkLoad) })
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 )
 
-// spokenBenches are benches whose second setting, and third if there is one, differ from the first by factors. Each run has a
-// noise of a hundredth, and that of the tail is the case's.
+// spokenBenches are benches whose second setting, and third if they have one, differ from the first by factors. Each run has a noise of a
+// hundredth, and that of the tail is the case's.
 var spokenBenches = []struct {
 	name   string
 	blocks int

@@ -13,20 +13,20 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 )
 
-// A Check is one thing that a document answers with yes or no, for those who count such answers: an exit code, and the systems
-// that run builds.
+// A Check is one thing that a document answers with yes or no, for consumers that count such answers: an exit code, and the systems that
+// run builds.
 type Check struct {
 	About   string           // what was looked at: a process, a server
 	Name    string           // what it was held against
 	Found   *finding.Finding // what is wrong, or worth knowing; nil: nothing
 	Unknown string           // why it is neither right nor wrong; "": it is known
-	Place   Place            // where it stands, if it stands in a file
+	Place   Place            // where it is, if it is in a file
 	Key     string           // what makes it the same finding tomorrow, with other lines around it; "": nothing but its words
 }
 
 // A Place is a part of a file. Its zero value is none.
 type Place struct {
-	File                  string // with slashes: below Root, or where there is none as it was named
+	File                  string // with slashes: below Root, or without a Root as it was named
 	Root                  string // absolute directory of the repository, with slashes; "": the file is in none
 	Line, Column, EndLine int    // from 1; 0: not known
 }
@@ -41,8 +41,8 @@ func Found(checks []Check) (findings []finding.Finding) {
 	return findings
 }
 
-// byRules are the checks of a process by the rules of ps: one for each finding, or a single one that found nothing, if the rules had
-// enough to go by. unknown says what they lacked; "": nothing.
+// byRules are the checks of a process by the rules of ps: one for each finding, or a single one that found nothing, if the rules had enough
+// to judge it. unknown says what they lacked; "": nothing.
 func byRules(about string, findings []finding.Finding, unknown string) (checks []Check) {
 	for _, f := range findings {
 		checks = append(checks, Check{About: about, Name: f.Verdict, Found: &f})
@@ -101,7 +101,7 @@ func (d *Trace) Checks() []Check {
 	return byRules(d.Subject(), d.Findings, cmp.Or(d.Doubt, whyUnsure(d.Cause, d.Why)))
 }
 
-// whyUnsure is why the cause of freezes is not known; "": it is, or there are none.
+// whyUnsure is why the cause of freezes is not known; "": it is known, or there are no freezes.
 func whyUnsure(cause, why string) string {
 	if freeze.Cause(cause) == freeze.Unsure {
 		return cmp.Or(why, "it can't be told")
@@ -222,7 +222,7 @@ func (d *Bench) worse(g *BenchGroup, i int) (found *finding.Finding) {
 	return found
 }
 
-// unknown reports whether a comparison does not tell that a setting is not worse. Of a build it has to be shown.
+// unknown reports whether a comparison fails to show that a setting is not worse. For a build it must be shown.
 func (d *Bench) unknown(v *BenchComparison) bool {
 	if d.Plan.Compare == lab.ByBuild {
 		return v.Beside != lab.NoWorse && v.Beside != lab.Better

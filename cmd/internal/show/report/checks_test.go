@@ -25,7 +25,7 @@ func worst(checks []Check) (word string) {
 func TestTuneChecks(t *testing.T) {
 	for name, want := range map[string]string{
 		"change": "warning", "gogc": "warning", "trade": "info", "keep": "", "undecided": "", "nothing": "",
-		"loads":  "warning", // of one load it is to keep what is
+		"loads":  "warning", // at one load the advice is to keep the current setting
 		"limits": "",        // Go's default is advised
 	} {
 		data, err := os.ReadFile(filepath.Join("testdata", "tune-"+name+".json"))
@@ -95,7 +95,7 @@ func TestUndecidedLoad(t *testing.T) {
 
 type checked interface{ Checks() []Check }
 
-// TestUnknown: what means "don't know" is no success, in whatever document it stands; and what is known is one.
+// TestUnknown: what means "don't know" is not a success, in any document; and what is known is one.
 func TestUnknown(t *testing.T) {
 	one, half := 1, 0.5
 	known := PsProcess{GOMAXPROCS: PsGOMAXPROCS{Value: &one}, Limit: Limit{State: "limited"}, CPU: &half}

@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// A Demo is what the verb demo has shown. It is no document: what one run of each setting shows is worth no file.
+// A Demo is what the verb demo has shown. It isn't a document: what one run of each setting shows is not worth a file.
 type Demo struct {
 	CPUs float64
 	Rate float64
@@ -40,7 +40,7 @@ func DemoTail(leg trial.Leg) string {
 	return "p99 " + quantity.Latency(leg.P99)
 }
 
-// Doubts are what was noted beside the legs, each once.
+// Doubts are what was noted about the legs, each once.
 func (d *Demo) Doubts() (texts []string) {
 	for _, leg := range d.Legs {
 		for _, doubt := range leg.Doubts {

@@ -8,7 +8,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// TestDemo: three settings whose order is clear are told, and what is not clear is not claimed.
+// TestDemo: three settings whose order is clear are reported, and what is not clear is not claimed.
 func TestDemo(t *testing.T) {
 	clear := []trial.Leg{{Procs: 16, P99: 1.2, CPU: 0.004}, {Procs: 2, P99: 0.05, CPU: 0.002}, {Procs: 1, P99: 0.004, CPU: 0.001}}
 	d := &Demo{CPUs: 1, Rate: 400, Legs: clear}
@@ -36,7 +36,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoPartly: where only the first setting is beyond doubt, that is told, and no order of the others.
+// TestDemoPartly: where only the first setting is beyond doubt, that is reported, and no order of the others.
 func TestDemoPartly(t *testing.T) {
 	d := &Demo{CPUs: 1, Rate: 400, Legs: []trial.Leg{
 		{Procs: 16, P99: 0.938, CPU: 144e-6, Doubts: []string{"others used 0.5 CPUs"}},
@@ -59,7 +59,7 @@ func TestDemoPartly(t *testing.T) {
 	}
 }
 
-// TestDemoLeg: where nothing was measured there is no figure, and how long failed requests were waited for is no latency.
+// TestDemoLeg: where nothing was measured there is no figure, and how long failed requests were waited for does not count as latency.
 func TestDemoLeg(t *testing.T) {
 	for want, leg := range map[string]trial.Leg{
 		"p99 5.00 ms, CPU per request 200 µs, throttled in 40 % of the periods":               {P99: 0.005, CPU: 0.0002, Throttled: 0.4},

@@ -61,7 +61,7 @@ const usualPeriod = 0.1
 type Folding struct {
 	Period, Phase float64
 	Refill        bool    // a period begins when the quota is refilled
-	Second        float64 // when, after that, a second quota is refilled; 0: there is none
+	Second        float64 // when, after that, a second quota is refilled; 0: none
 }
 
 // folding cuts time by the period of the quota, or by the usual one.

@@ -169,7 +169,7 @@ func TestTraceUsed(t *testing.T) {
 	}
 }
 
-// TestFindingsSource: a program whose environment has its GOMAXPROCS is not told to import something, which would leave it as it is,
+// TestFindingsSource: a program whose environment has its GOMAXPROCS is not advised to import something, which would leave it unchanged,
 // nor one whose limit can't be seen from inside its container.
 func TestFindingsSource(t *testing.T) {
 	p := &cpuprofile.Profile{CPU: 10 * time.Second, Duration: 10 * time.Second, Samples: 1000, Classes: make([]cpuprofile.Use, len(cpuprofile.Classes())), Root: &cpuprofile.Frame{}}

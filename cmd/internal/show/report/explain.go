@@ -40,7 +40,7 @@ type Subject struct {
 	PID     int      `json:"pid"`
 	Name    string   `json:"name"`
 	Command []string `json:"command"`
-	Self    bool     `json:"self"` // it is unthrottle itself, standing for whatever is started from the same shell
+	Self    bool     `json:"self"` // it is unthrottle itself, representing anything started from the same shell
 }
 
 // Limit is the CPU limit in force.
@@ -214,7 +214,7 @@ func NewExplain(f Facts) *Explain {
 	return e
 }
 
-// Blind is the error of a program of which nothing could be found, as nothing of it could be seen: for --fail-on that is no success.
+// Blind is the error for a program in which nothing could be found, as nothing of it could be seen: for --fail-on that is not a success.
 func (e *Explain) Blind() error {
 	if e.Unmeasured != nil {
 		return fmt.Errorf("--fail-on: what is wrong with %s is not known, as nothing was measured: %s", e.Subject.Name, e.Unmeasured.Why)
@@ -300,7 +300,7 @@ func (d *Explain) number() ExplainVerdict {
 			return ExplainVerdict{Word: "right", Text: fmt.Sprintf("GOMAXPROCS %d is right %s.", *procs, under)}
 		}
 	}
-	return ExplainVerdict{Word: "not judged", Text: fmt.Sprintf("GOMAXPROCS is %d %s.", *procs, under)} // somebody set it
+	return ExplainVerdict{Word: "not judged", Text: fmt.Sprintf("GOMAXPROCS is %d %s.", *procs, under)} // the user set it
 }
 
 func newLimit(l, inside cgroup.Limits) Limit {
@@ -335,7 +335,7 @@ func newThrottling(f Facts) Throttling {
 	}
 	since := now.Since(*f.Before)
 	seen := f.Process.Usage
-	if seen.Wall == 0 { // it is no Go program, or may not be looked into
+	if seen.Wall == 0 { // it isn't a Go program, or may not be looked into
 		seen = host.Usage{Wall: f.Between, Throttling: since}
 	}
 	t.Now = &Interval{

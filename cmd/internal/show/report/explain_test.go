@@ -147,7 +147,7 @@ func TestExplainGOMAXPROCS(t *testing.T) {
 	}
 }
 
-// TestExplainBlind: nothing found in what could not be seen is no success, and in what has nothing to be found it is one.
+// TestExplainBlind: nothing found in what could not be seen is not a success, and in what has nothing to find it is one.
 func TestExplainBlind(t *testing.T) {
 	for err, want := range map[error]string{
 		nil:                                      "",

@@ -2,13 +2,13 @@ package report
 
 import "github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 
-// HeadlineWords is how long the first sentence of an answer may be. What it rests on stands below it.
+// HeadlineWords is how long the first sentence of an answer may be. What it rests on is below it.
 const HeadlineWords = 12
 
 // fits reports whether a text is short enough for a headline.
 func fits(text string) bool { return quantity.Words(text) <= HeadlineWords }
 
-// fitting adds parts to a text, after a colon and then after commas, as far as there is room for them.
+// fitting adds parts to a text, after a colon and then after commas, as long as there is room for them.
 func fitting(text string, more []string) string {
 	separator := ": "
 	for _, part := range more {

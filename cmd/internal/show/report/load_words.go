@@ -99,8 +99,8 @@ func (d *Load) headline() (text string, also []string) {
 	return text, []string{fmt.Sprintf("None of %s failed.", quantity.Plural(d.Requests, "request"))}
 }
 
-// overload says that the server could not keep up with the rate, which is why its latencies are what they are; "": it could, or nobody
-// knows.
+// overload says that the server could not keep up with the rate, which is why its latencies are what they are; "": it could, or that is not
+// known.
 func (d *Load) overload() string {
 	if d.RateAsked == nil || d.Search != nil || d.Stopped || d.OurFault || d.noLatencies() != "" {
 		return ""
@@ -115,7 +115,7 @@ func (d *Load) overload() string {
 	return text + "."
 }
 
-// Done is how many requests a second came to an end before anybody stopped waiting for it.
+// Done is how many requests a second came to an end before the client stopped waiting.
 func (d *Load) Done() float64 {
 	if d.Requests == 0 {
 		return d.Rate
@@ -123,8 +123,8 @@ func (d *Load) Done() float64 {
 	return d.Rate * float64(d.Requests-d.Timeouts-d.Unfinished) / float64(d.Requests)
 }
 
-// queueGrew reports whether those who came late had to wait for much longer than those who came early, or for as long as anybody waits.
-// A server that is merely slow finishes late as well, but it is as slow in the beginning.
+// queueGrew reports whether requests that came late had to wait for much longer than those that came early, or until they timed out. A
+// server that is merely slow finishes late as well, but it is as slow in the beginning.
 func (d *Load) queueGrew() bool {
 	quarter := len(d.Axis) / 4
 	if quarter == 0 {
@@ -142,7 +142,7 @@ func (d *Load) queueGrew() bool {
 	return last > 2*first || d.Timeout > 0 && last > 0.9*d.Timeout
 }
 
-// noLatencies says why there are none that say anything; "": there are.
+// noLatencies says why no latencies say anything; "": some do.
 func (d *Load) noLatencies() string {
 	switch {
 	case d.Requests == 0:
@@ -175,7 +175,7 @@ func (d *Load) median() []string {
 	return []string{fmt.Sprintf("Half of the responses within %s.", quantity.Latency(d.Response.P50))}
 }
 
-// notEmpty is a list of a text, or none.
+// notEmpty is a list of a text, or an empty one.
 func notEmpty(text string) []string {
 	if text == "" {
 		return nil
@@ -211,7 +211,7 @@ func (d *Load) Remarks() (texts []string) {
 	return texts
 }
 
-// MachineText says when the machine itself stood still; "": nobody knows. What the tail is without that is a remark, where it matters.
+// MachineText says when the machine itself stood still; "": that is not known. What the tail is without that is a remark, where it matters.
 func (d *Load) MachineText() string {
 	m := d.Machine
 	switch {
@@ -239,7 +239,7 @@ func (d *Load) stood() string {
 	return fmt.Sprintf("stood still %s, %s at most", times(d.Machine.Pauses), quantity.Latency(d.Machine.Longest))
 }
 
-// busy says for how long other programs used the CPUs; "": they did not, or nobody knows.
+// busy says for how long other programs used the CPUs; "": they did not, or that is not known.
 func (d *Load) busy(joined string) string {
 	o := d.Machine.Others
 	if o == nil || o.Busy == 0 {
@@ -298,7 +298,7 @@ func (d *Load) LatencyNotes() (notes []string) {
 	return notes
 }
 
-// TooFew says which percentile there are too few requests for; "": none.
+// TooFew says which percentile has too few requests; "": none.
 func TooFew(l loadtest.Latencies) string {
 	for _, v := range l.Values() {
 		if v.Percentile > 0 && !l.Tell(v.Percentile) {

@@ -6,21 +6,21 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
 
-// Memory is the memory limit, and what the runtime was told of it.
+// Memory is the memory limit, and the settings that the runtime was given for it.
 type Memory struct {
 	State      string `json:"state"`
 	Bytes      int64  `json:"bytes,omitempty"`
 	From       string `json:"from,omitempty"`
-	High       bool   `json:"memory_high,omitempty"` // it is a memory.high, at which nobody is killed
+	High       bool   `json:"memory_high,omitempty"` // it is a memory.high, at which nothing is killed
 	Reason     string `json:"reason,omitempty"`
 	GOMEMLIMIT string `json:"gomemlimit_env,omitempty"`
 	GOGC       string `json:"gogc_env,omitempty"`
 }
 
-// Collector is what a running program's garbage collector goes by, as it is in the program's memory, and what it takes.
+// Collector is what a running program's garbage collector uses, as found in the program's memory, and what it costs.
 type Collector struct {
 	GOGC       *int     `json:"gogc_value"`       // null: off
-	GOMEMLIMIT *int64   `json:"gomemlimit_bytes"` // null: there is none
+	GOMEMLIMIT *int64   `json:"gomemlimit_bytes"` // null: none
 	Live       int64    `json:"live_bytes"`       // of the heap, by the last collection
 	Roots      int64    `json:"root_bytes"`       // stacks and globals
 	Other      int64    `json:"other_bytes"`      // that count for GOMEMLIMIT and hold no objects

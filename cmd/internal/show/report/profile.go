@@ -35,7 +35,7 @@ type Profile struct {
 	ProcsFrom string          `json:"gomaxprocs_proof"` // live, metrics or ""
 	Excess    ProfileExcess   `json:"excess"`
 	Interrupt *float64        `json:"interrupted_share"` // of CPU time, in samples that were due while their thread was off the CPU; null: no samples
-	Demand    *ProfileDemand  `json:"demand"`            // null: there are no metrics
+	Demand    *ProfileDemand  `json:"demand"`            // null: no metrics
 	Classes   []ProfileClass  `json:"classes"`
 	Base      *ProfileBase    `json:"base"`
 	Frames    []ProfileFrame  `json:"frames"`
@@ -43,7 +43,7 @@ type Profile struct {
 	Why       []string        `json:"why_no_verdict"`
 	Warnings  []string        `json:"warnings"`
 
-	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as a profile and what else is known can answer them
+	Findings []finding.Finding `json:"findings"` // by the rules of ps, those that a profile and what else is known can answer
 }
 
 // ProfileLimit is the CPU limit that the profile is compared with.
@@ -69,7 +69,7 @@ type ProfileProcess struct {
 // ProfileExcess is the CPU time of classes that grow with GOMAXPROCS.
 type ProfileExcess struct {
 	CPU    float64  `json:"cpu_seconds"`
-	Share  *float64 `json:"share"`  // null: there are no samples
+	Share  *float64 `json:"share"`  // null: no samples
 	Margin *float64 `json:"margin"` // of a 95 % interval, from the number of samples
 	Amount string   `json:"amount"` // little, some, much; "": no samples
 }
@@ -92,7 +92,7 @@ type ProfileClass struct {
 	CPU       float64           `json:"cpu_seconds"`
 	Share     float64           `json:"share"`
 	BaseShare *float64          `json:"base_share,omitempty"`
-	PerUnit   *float64          `json:"per_unit_ratio,omitempty"` // CPU time a unit of work ÷ that of the base; null: the base has none
+	PerUnit   *float64          `json:"per_unit_ratio,omitempty"` // CPU time a unit of work ÷ that of the base; null: the base has no such figure
 	Top       []ProfileFunction `json:"top"`
 }
 
@@ -134,7 +134,7 @@ type ProfileFacts struct {
 	Units         float64 // 0: not given
 	BaseUnits     float64
 	LimitGiven    float64        // 0: not given
-	Limits        *cgroup.Limits // of the process; nil: none is known
+	Limits        *cgroup.Limits // of the process; nil: not known
 	OutOfSight    bool           // from inside its container
 	PID           int            // 0: not known
 	Name          string         // of the process
@@ -165,7 +165,7 @@ var whyNoVerdict = []string{
 	"How much excess is too much depends on the program, since one that only passes messages had 14 % at GOMAXPROCS 1: compare it with itself (--base).",
 }
 
-// Beside takes over what was seen beside the profile.
+// Beside takes over what was seen alongside the profile.
 func (f *ProfileFacts) Beside(b attach.Beside) {
 	f.PID, f.Name, f.Live, f.Set, f.Limits, f.OutOfSight, f.Readings, f.Warnings = b.PID, b.Name, b.Live, b.Set, b.Limits, b.OutOfSight, b.Readings, b.Warnings
 }

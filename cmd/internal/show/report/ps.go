@@ -20,7 +20,7 @@ type Ps struct {
 	Looked    int         `json:"looked_at"`       // processes of all kinds
 	Refused   int         `json:"refused"`         // those that this user may not inspect
 	Odd       int         `json:"odd,omitempty"`   // those whose file is not one that Go's linker makes: not looked into
-	Stuck     int         `json:"stuck,omitempty"` // those of which the kernel tells nothing, as where a file system has stopped answering
+	Stuck     int         `json:"stuck,omitempty"` // those about which the kernel says nothing, as where a file system has stopped answering
 	Processes []PsProcess `json:"processes"`
 }
 
@@ -28,7 +28,7 @@ type Ps struct {
 type PsSystem struct {
 	CPUs  int      `json:"cpus"`
 	Busy  *float64 `json:"busy_cpus"`   // null: not measured
-	Steal *float64 `json:"stolen_cpus"` // that the machine's own host took away
+	Steal *float64 `json:"stolen_cpus"` // taken by the machine's own host
 }
 
 // PsProcess is a Go program and how it fares.
@@ -43,12 +43,12 @@ type PsProcess struct {
 	Limit      Limit        `json:"limit"`
 	CPUs       int          `json:"affinity_cpus"` // that the affinity mask allows
 	Pod        *PsPod       `json:"pod,omitempty"` // missing: the path of its cgroup names none
-	Go         *Go          `json:"go"`            // null: its file can't be read, or is no Go program's
+	Go         *Go          `json:"go"`            // null: its file can't be read, or isn't a Go program's
 
 	CPU        *float64 `json:"cpus_used"` // CPUs; null: not measured
 	Periods    *int64   `json:"periods"`   // of the group whose quota is in force; null: not counted
 	Throttled  *int64   `json:"throttled_periods"`
-	Share      *float64 `json:"throttled_periods_share"` // null: there were no periods
+	Share      *float64 `json:"throttled_periods_share"` // null: no periods
 	Frozen     *Frozen  `json:"frozen"`                  // null: not known
 	Starvation *Starved `json:"starvation"`              // null: not known
 	Samples    int      `json:"samples"`                 // of its scheduler
@@ -96,7 +96,7 @@ func (f *Frozen) Words() string {
 	return "at least " + quantity.Share(f.Share)
 }
 
-// Starved is what the process wanted to run beside what it got.
+// Starved is what the process wanted to run compared with what it got.
 type Starved struct {
 	Running float64  `json:"running_ps"` // Ps that run something, on average, or threads ready to run
 	CPU     float64  `json:"cpus_used"`  // at the same time

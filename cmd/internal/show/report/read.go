@@ -29,7 +29,7 @@ func Read(data []byte) (any, error) {
 		Groups  json.RawMessage `json:"groups"`
 		Verdict json.RawMessage `json:"verdict"`
 	}
-	// Of a file of runs this reads the first line, which is a document without groups or a verdict.
+	// For a file of runs this reads the first line, which is a document without groups or a verdict.
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&head); err != nil || head.Verb == "" {
 		return nil, errors.New("this is not a document of unthrottle")
 	}
@@ -60,7 +60,7 @@ func Read(data []byte) (any, error) {
 	return read(data)
 }
 
-// Empty is a document of a verb, with nothing in it; nil: it has none.
+// Empty is a document of a verb, with nothing in it; nil: the verb has no document.
 func Empty(verb string) any {
 	if read, ok := readers[verb]; ok {
 		doc, _ := read([]byte("{}"))

@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadStrings: brackets in strings are no objects, and a string may end in a backslash.
+// TestReadStrings: brackets in strings are not objects, and a string may end in a backslash.
 func TestReadStrings(t *testing.T) {
 	text := strings.Repeat(`[{,`, 500_000) + `\\`
 	doc, err := Read([]byte(`{"version":2,"verb":"run","command":["` + text + `"]}`))
@@ -45,7 +45,7 @@ func TestReadStrings(t *testing.T) {
 	}
 }
 
-// FuzzSize: whatever is read and has passed takes memory that is bounded by what it has; nothing is read that has more.
+// FuzzSize: anything that is read and has passed takes memory that is bounded by what it has; nothing is read that has more.
 func FuzzSize(f *testing.F) {
 	f.Add(`{"version":2,"verb":"trace","freezes":[`, `{}`, uint16(1000))
 	f.Add(`{"version":2,"verb":"bench","groups":[],"runs":[`, `{"setting":0,"metrics":{}}`, uint16(1000))

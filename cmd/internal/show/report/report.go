@@ -1,7 +1,6 @@
-// Package report answers: what did a verb find? Each verb makes one document, a plain value with JSON tags, which can be
-// saved and rendered again later. The JSON is a contract: fields are added and never change their meaning. It is
-// described in docs/report-format.md. The package computes what a document needs from facts, and writes its sentences, which are
-// shown as they are. It reads and prints nothing.
+// Package report answers: what did a verb find? Each verb makes one document, a plain value with JSON tags, which can be saved and rendered
+// again later. The JSON is a contract: fields are added and never change their meaning. It is described in docs/report-format.md. The
+// package computes what a document needs from facts, and writes its sentences, which are shown unchanged. It reads and prints nothing.
 package report
 
 import (
@@ -38,7 +37,7 @@ func WriteJSONLine(w io.Writer, document any) error {
 	return writeJSON(w, document, "")
 }
 
-// writeJSON writes what a terminal may show, whatever the texts in the document hold.
+// writeJSON writes what a terminal may show, regardless of the texts in the document.
 func writeJSON(w io.Writer, document any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -55,7 +54,7 @@ func writeJSON(w io.Writer, document any, indent string) error {
 type PeriodCount struct {
 	Periods          int64    `json:"periods"`
 	ThrottledPeriods int64    `json:"throttled_periods"`
-	PeriodsShare     *float64 `json:"throttled_periods_share"` // null: there were no periods
+	PeriodsShare     *float64 `json:"throttled_periods_share"` // null: no periods
 	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
 }
 
@@ -71,13 +70,13 @@ func known[T any](ok bool, v T) *T {
 	return &v
 }
 
-// positive is a number, or null for 0, which stands for none.
+// positive is a number, or null for 0, which means none.
 func positive[N int | float64](v N) *N { return known(v > 0, v) }
 
-// share is a part of a whole; null if there is no whole.
+// share is a part of a whole; null without a whole.
 func share(part, whole int64) *float64 { return known(whole != 0, float64(part)/float64(whole)) }
 
-// errorText is the text of an error, "" if there is none.
+// errorText is the text of an error, "" for nil.
 func errorText(err error) string {
 	if err == nil {
 		return ""

@@ -78,7 +78,7 @@ func newHeld(l runner.Limit, cpus int, kind runner.Kind, r runner.Result) Held {
 	h.BurstLimit, h.Bursts, h.BurstSeconds = l.Burst.Seconds(), r.Bursts, r.BurstTime.Seconds()
 	h.PeriodCount = newPeriodCount(r.Counters)
 	h.Frozen = newFrozen(host.Usage{Wall: r.Wall, Throttling: cgroup.Throttling{Owner: r.Counters}}, cpus)
-	// Below one period the limit is no rate: all of the quota may be used at once.
+	// Below one period the limit isn't a rate: all of the quota may be used at once.
 	h.LimitShare = known(r.Wall >= l.PeriodInForce(), r.CPU.Seconds()/(l.CPUs*r.Wall.Seconds()))
 	return h
 }

@@ -26,7 +26,7 @@ func Typed(command []string) string {
 	return line
 }
 
-// ShellWord quotes a word where a shell would not read it as it is.
+// ShellWord quotes a word that a shell would otherwise read as something else.
 func ShellWord(word string) string {
 	bare := func(r rune) bool {
 		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-+=./,:@%", r))

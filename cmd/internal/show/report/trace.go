@@ -67,10 +67,10 @@ type Trace struct {
 	Kernel       *TraceKernel   `json:"kernel"`  // null: it was not asked, or counted nothing
 	Warnings     []string       `json:"warnings"`
 
-	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as a trace can answer them
+	Findings []finding.Finding `json:"findings"` // by the rules of ps, those that a trace can answer
 }
 
-// Lengths are how long the freezes in the list took: the median and the longest; 0 if there are none.
+// Lengths are how long the freezes in the list took: the median and the longest; 0 if the list is empty.
 func (d *Trace) Lengths() (half, longest float64) {
 	if len(d.Freezes) == 0 {
 		return 0, 0
@@ -89,7 +89,7 @@ type TraceFreeze struct {
 	Hidden bool `json:"hidden"` // there was nothing to do, as far as is known
 }
 
-// last is 1 for a freeze that the recording ended with, which says little of the program: who ran then was ending the recording.
+// last is 1 for a freeze that the recording ended with, which says little of the program: what ran then was ending the recording.
 func (d *Trace) last(m TraceMoment) int {
 	const atOnce = 0.001 // seconds
 	if d.Wall-m.End < atOnce {
@@ -174,7 +174,7 @@ type TraceProcess struct {
 	Live *int   `json:"gomaxprocs"` // read from its memory; null: it could not be
 }
 
-// TraceKernel is what the kernel counted meanwhile.
+// TraceKernel is what the kernel counted at the same time.
 type TraceKernel struct {
 	From string `json:"counted_by"` // meter: while the trace was taken; files; or program: it has logged it
 	PeriodCount
@@ -188,8 +188,8 @@ type TraceFacts struct {
 	Trace         *exectrace.Trace
 	Source, Saved string
 	Recorded      []string
-	Asked, Took   time.Duration // how long it was to be, and until the server had handed it over; 0: of a file
-	PeriodFrom    string        // of the period that exectrace was told: given or limit; "": none
+	Asked, Took   time.Duration // how long it was wanted, and until the server had handed it over; 0: of a file
+	PeriodFrom    string        // of the period that exectrace was given: given or limit; "": none
 	PID           int           // 0: not known
 	Name          string
 	Live          int           // GOMAXPROCS from its memory; 0: not known
@@ -201,7 +201,7 @@ type TraceFacts struct {
 	Warnings      []error
 }
 
-// Beside takes over what was seen beside the trace.
+// Beside takes over what was seen alongside the trace.
 func (f *TraceFacts) Beside(b attach.Beside) {
 	f.PID, f.Name, f.Live, f.Set, f.Limits, f.OutOfSight, f.Readings, f.Warnings = b.PID, b.Name, b.Live, b.Set, b.Limits, b.OutOfSight, b.Readings, b.Warnings
 }
@@ -297,8 +297,8 @@ func (d *Trace) addQuota(f TraceFacts) {
 	}
 }
 
-// agrees reports whether a program can have got so many CPUs while it was throttled: those of its limit, where that is known
-// and throttled it. A profile loses samples in a program that stands still a lot, and Ps that are busy may wait for a CPU.
+// agrees reports whether a program can have got this many CPUs while it was throttled: those of its limit, where that is known and
+// throttled it. A profile loses samples in a program that stands still a lot, and Ps that are busy may wait for a CPU.
 func (f *TraceFacts) agrees(cpus float64) bool {
 	const apart = 0.2
 	l := f.Limits

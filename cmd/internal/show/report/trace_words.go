@@ -69,7 +69,7 @@ func (d *Trace) doubtful() string {
 	return ""
 }
 
-// quotaText is how much CPU time the quota gives, as far as that is known: by the cgroup, else by what the program got.
+// quotaText is how much CPU time the quota gives, if that is known: by the cgroup, else by what the program got.
 func (d *Trace) quotaText() string {
 	switch {
 	case d.Limit != nil && d.Limit.CPUs != nil && d.Limit.Quota > 0:
@@ -95,7 +95,7 @@ func (d *Trace) Subject() string {
 	return fmt.Sprintf("execution trace of %s, %s", name, quantity.Lasting(d.Wall))
 }
 
-// inPod says in which pod a source is; "": in none.
+// inPod says in which pod a source is; "": not in a pod.
 func inPod(pod string) string {
 	if pod == "" {
 		return ""
@@ -210,7 +210,7 @@ func ofPod(verb, pod string) string {
 	return "kubectl unthrottle " + verb + " " + ShellWord(name) + " -n " + ShellWord(namespace)
 }
 
-// limitFlag is the limit as a flag has it, as far as it is known.
+// limitFlag is the limit as a flag has it, if it is known.
 func (d *Trace) limitFlag() string {
 	switch {
 	case d.Limit != nil && d.Limit.CPUs != nil:

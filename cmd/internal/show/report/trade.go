@@ -6,22 +6,21 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
-// A moved is what a setting does to a metric, beside the one that it is compared with. tune and bench tell it in the same
-// words.
+// A moved is what a setting does to a metric, compared with the base. tune and bench report it in the same words.
 type moved struct {
 	name          string
-	ratio, lo, hi float64 // hi is 0: there is no interval
+	ratio, lo, hi float64 // hi is 0: no interval
 	values        string  // what it was and is: "5.6 ms → 14 ms"; "": these say nothing
 }
 
-// fit reports whether two figures, as they are written, give the change that is written beside them: no reader should find another one with
-// his calculator.
+// fit reports whether two figures, as they are written, give the change that is written next to them: no reader should find another one
+// with a calculator.
 func fit(from, to, ratio float64) bool {
 	is := to / from
 	return quantity.Change(is) == quantity.Change(ratio) && (ratio < manyTimes || quantity.Three(is) == quantity.Three(ratio))
 }
 
-// manyTimes is the ratio from which on a loss is told as so many times.
+// manyTimes is the ratio from which on a loss is reported as a number of times.
 const manyTimes = 2
 
 func (m moved) interval() string {

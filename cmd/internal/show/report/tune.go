@@ -15,7 +15,7 @@ type Tune struct {
 	Subject     TuneSubject     `json:"subject"`
 	LimitCPUs   float64         `json:"limit_cpus"`       // 0: none, or several; see limits
 	LimitKind   string          `json:"limit_kind"`       // cgroup-v1, cgroup-v2, systemd, emulated, kubernetes, none
-	Loads       []TuneLoad      `json:"loads"`            // by rate, the lowest first; of a job there is one, without a rate
+	Loads       []TuneLoad      `json:"loads"`            // by rate, the lowest first; a job has one, without a rate
 	Settings    []TuneSetting   `json:"settings"`         // of all loads, the best of each first
 	Runs        []TuneRun       `json:"runs"`             // of all loads, in the order in which they were done
 	Varied      []TuneVaried    `json:"varied,omitempty"` // what is varied besides GOMAXPROCS and GOGC, or in place of them
@@ -24,8 +24,8 @@ type Tune struct {
 	Metrics     []lab.Metric    `json:"metrics"` // that any run has, in the order in which to show them
 	Environment lab.Environment `json:"environment"`
 	Margin      float64         `json:"margin"`
-	TailMargin  float64         `json:"tail_margin"` // by so much the tail may be higher with what is advised; 0: no tail is compared
-	Objective   string          `json:"objective"`   // p99, cpu, throughput, time; "": the first that tells settings apart
+	TailMargin  float64         `json:"tail_margin"` // how much higher the tail may be with what is advised; 0: no tail is compared
+	Objective   string          `json:"objective"`   // p99, cpu, throughput, time; "": the first in which settings differ
 	Command     []string        `json:"command"`     // that repeats it
 	Seed        uint64          `json:"seed"`
 	Seconds     float64         `json:"seconds"`
@@ -45,20 +45,20 @@ type TuneVaried struct {
 // TuneAtOnce says how much was made at the same time.
 type TuneAtOnce struct {
 	Most   int    `json:"most"`              // runs for which there was room, of a block; 0: of one
-	Runs   int    `json:"runs"`              // that were made beside others
+	Runs   int    `json:"runs"`              // that were made at the same time as others
 	InTurn string `json:"in_turn,omitempty"` // why runs took turns, from the first one on or later
 }
 
 // TuneVerdict is what to do.
 type TuneVerdict struct {
 	Kind      string     `json:"kind"`       // change, keep, trade, undecided
-	Procs     int        `json:"gomaxprocs"` // to run with; 0: it was left as it is, as in loads, settings and runs
+	Procs     int        `json:"gomaxprocs"` // to run with; 0: it was left unchanged, as in loads, settings and runs
 	GOGC      int        `json:"gogc,omitempty"`
 	Vary      []lab.Pair `json:"vary,omitempty"`               // what else the program has, of what is varied
 	LimitCPUs float64    `json:"limit_cpus,omitempty"`         // where several were tried: the smallest that will do; 0: none will
 	Memory    int64      `json:"memory_limit_bytes,omitempty"` // the same, where several memory limits were tried
 	Text      string     `json:"text"`                         // in plain words
-	Also      []string   `json:"also,omitempty"`               // sentences beside it: other loads, where the cost comes from
+	Also      []string   `json:"also,omitempty"`               // more sentences: other loads, where the cost comes from
 	Load      int        `json:"load"`                         // that it rests on, a number in loads
 	How       []TuneHow  `json:"how,omitempty"`                // how to set it
 }
@@ -72,7 +72,7 @@ type TuneHow struct {
 // Lines are its lines, to be copied.
 func (h TuneHow) Lines() []string { return strings.Split(strings.TrimRight(h.Text, "\n"), "\n") }
 
-// TuneCurrent is what the program runs with by itself.
+// TuneCurrent is what the program runs with on its own.
 type TuneCurrent struct {
 	Procs     int    `json:"gomaxprocs"`
 	Why       string `json:"why"`
@@ -86,14 +86,14 @@ type TuneSubject struct {
 	Command []string `json:"command"`
 	URL     string   `json:"url,omitempty"`
 	Load    string   `json:"load_command,omitempty"` // that loads it; "": our own generator, or see below
-	Units   string   `json:"units_url,omitempty"`    // a counter of its own that tells what was done; without a command the work comes by itself
+	Units   string   `json:"units_url,omitempty"`    // a counter of its own that says what was done; without a command the work comes on its own
 	Unit    string   `json:"work_unit"`              // of work: request, run, operation, unit of work
 }
 
 // foreign reports whether the load is not our generator's.
 func (s TuneSubject) foreign() bool { return s.Load != "" || s.Units != "" }
 
-// Each is "per request", or whatever the unit of work is.
+// Each is "per request", or per any other unit of work.
 func (s TuneSubject) Each() string {
 	return "per " + cmp.Or(s.Unit, map[string]string{"job": "run", "gobench": "operation"}[s.Kind], "request")
 }
@@ -116,7 +116,7 @@ type TuneLoad struct {
 	WarmUp      float64              `json:"warm_up_seconds"`             //
 	Overload    int                  `json:"overload_requests,omitempty"` // under way before the warm-up
 	Rush        int                  `json:"rush,omitempty"`              // requests with which the warm-up begins, all at once
-	Tail        string               `json:"tail"`                        // the highest percentile that a window can carry: p99, p90, p50; "": the load tells none
+	Tail        string               `json:"tail"`                        // the highest percentile that a window can carry: p99, p90, p50; "": the load reports none
 	SLO         string               `json:"slo_text"`                    // ""
 	Noise       map[string]TuneNoise `json:"noise"`                       // of a metric: p99, cpu, time
 	Main        bool                 `json:"main"`                        // the verdict rests on it
@@ -128,13 +128,13 @@ type TuneLoad struct {
 	Text        string               `json:"text"`                        //
 	Also        []string             `json:"also,omitempty"`              // its figures, and what to type
 	Why         []string             `json:"why,omitempty"`               // what speaks against it, and where a difference comes from
-	Fallen      []TuneFallen         `json:"fallen,omitempty"`            // settings that the program does not survive, the current one first; another is compared with in their place
+	Fallen      []TuneFallen         `json:"fallen,omitempty"`            // settings that the program does not survive, the current one first; another is compared with instead
 	Effects     []TuneEffect         `json:"effects,omitempty"`           // from the current setting to what is advised, the trade, or what looks best
 	Pairs       int                  `json:"pairs"`                       // blocks that these rest on
 	Fresh       int                  `json:"fresh_pairs,omitempty"`       // of these, pairs that guard a change
 	Agreed      int                  `json:"agreed_pairs,omitempty"`      // and of those, in which it was better
-	Disturbed   int                  `json:"disturbed_runs,omitempty"`    // beside which something else ran: their tail and their time are no values
-	MoreRuns    int                  `json:"more_runs,omitempty"`         // that would tell what is still open
+	Disturbed   int                  `json:"disturbed_runs,omitempty"`    // while which something else ran: their tail and their time don't count
+	MoreRuns    int                  `json:"more_runs,omitempty"`         // that would decide what is still open
 	MoreSeconds float64              `json:"more_seconds,omitempty"`      // that these take
 	Blocks      int                  `json:"blocks"`                      // of all settings
 	Invalid     int                  `json:"invalid_runs,omitempty"`
@@ -154,7 +154,7 @@ type TuneEffect struct {
 	Says     string  `json:"says,omitempty"` // better, not worse, worse, open; "": it does not decide
 	From     float64 `json:"before"`         // geometric means; seconds, a second, or a share (of that the median)
 	To       float64 `json:"after"`
-	Ratio    float64 `json:"ratio"` // of a typical block; 0: there is none
+	Ratio    float64 `json:"ratio"` // of a typical block; 0: none
 	Low      float64 `json:"low"`   // 95 % interval, by the noise of all settings; both 0: too few blocks
 	High     float64 `json:"high"`
 	Pairs    int     `json:"pairs"`
@@ -177,7 +177,7 @@ type TuneSetting struct {
 	Runs    int                     `json:"run_count"`
 	Failed  int                     `json:"failed,omitempty"`
 	Broken  int                     `json:"slo_missed_runs,omitempty"`
-	Judged  int                     `json:"slo_judged_runs,omitempty"` // that those are of: beside the others something else ran
+	Judged  int                     `json:"slo_judged_runs,omitempty"` // that those are of: during the others something else ran
 	Metrics map[string]BenchSummary `json:"metrics"`
 	Versus  []TuneEffect            `json:"versus_current"`          // empty for the current one
 	Curve   []CurvePoint            `json:"curve"`                   // of percentiles: the median of the runs' at each; empty: no requests
@@ -192,7 +192,7 @@ type TuneFallen struct {
 	Killed bool   `json:"out_of_memory,omitempty"`
 }
 
-// TuneGC is what a run with GODEBUG=gctrace=1 has told.
+// TuneGC is what a run with GODEBUG=gctrace=1 has reported.
 type TuneGC struct {
 	PerSecond float64 `json:"collections_per_second"`
 	CPUShare  float64 `json:"cpu_share"`       // of the CPU time that the program used, in the collector; 0: not known
@@ -217,8 +217,8 @@ type TuneRun struct {
 	Metrics map[string]float64 `json:"metrics"`
 	Curve   []CurvePoint       `json:"curve,omitempty"`
 	Axis    []TuneStep         `json:"axis,omitempty"`
-	Marks   []string           `json:"marks,omitempty"`   // what the host did meanwhile
-	AtOnce  int                `json:"at_once,omitempty"` // so many were made at the same time, this one among them; 0: it was alone
+	Marks   []string           `json:"marks,omitempty"`   // what the host did at the same time
+	AtOnce  int                `json:"at_once,omitempty"` // how many were made at the same time, this one among them; 0: it was alone
 	Error   string             `json:"error,omitempty"`
 	Killed  bool               `json:"out_of_memory,omitempty"` // by the kernel, for lack of memory
 }
@@ -259,7 +259,7 @@ func (r TuneRun) ThrottledPeriods() (n, of int64) {
 type TuneLimit struct {
 	CPUs     float64          `json:"limit_cpus"`
 	Memory   int64            `json:"memory_limit_bytes,omitempty"` // where several were tried; 0: none
-	Memlimit string           `json:"gomemlimit,omitempty"`         // that its runs had; "": what they have by themselves
+	Memlimit string           `json:"gomemlimit,omitempty"`         // that its runs had; "": what they have on their own
 	Settings []TuneLimitRates `json:"settings"`
 	Answer   string           `json:"answer,omitempty"`     // holds, fails, open; "" in older documents
 	Procs    int              `json:"gomaxprocs,omitempty"` // that the figures are of
@@ -269,7 +269,7 @@ type TuneLimit struct {
 	P99      float64          `json:"p99"`     // seconds, at that rate: median of the windows
 	CPU      float64          `json:"cpu_seconds_per_request"`
 	Peak     int64            `json:"peak_memory_bytes,omitempty"`  // median of its windows
-	File     int64            `json:"program_file_bytes,omitempty"` // in memory, of which the group may have been counted none: who reads them first has them
+	File     int64            `json:"program_file_bytes,omitempty"` // in memory, of which the group may have been counted none: the first to read them is charged
 	Beside   *TuneBeside      `json:"beside,omitempty"`             // of a memory limit that is larger than the one that will do
 }
 
@@ -294,11 +294,11 @@ type TuneLimitRates struct {
 // TuneAtRate is what windows at the user's rate say of a setting under a limit.
 type TuneAtRate struct {
 	Answer    string  `json:"answer"`       // holds, fails, open
-	Held      int     `json:"held_windows"` // each by itself
+	Held      int     `json:"held_windows"` // each on its own
 	Of        int     `json:"window_count"`
 	Void      int     `json:"void_windows,omitempty"`      // that the generator has spoilt, besides
 	Killed    int     `json:"killed_windows,omitempty"`    // in which the kernel killed it for lack of memory
-	Disturbed int     `json:"disturbed_windows,omitempty"` // and beside which something else ran: they say nothing
+	Disturbed int     `json:"disturbed_windows,omitempty"` // and during which something else ran: they say nothing
 	Hit       int     `json:"beyond_windows,omitempty"`    // windows that have any request beyond the objective
 	Objective string  `json:"objective"`                   // the goal of the SLO that is nearest to being missed
 	Allowed   float64 `json:"allowed_share"`               // of the requests may be beyond it
@@ -308,7 +308,7 @@ type TuneAtRate struct {
 	Share     float64 `json:"beyond_share"`
 	Low       float64 `json:"low"` // one-sided 95 % bounds of the share, by whole windows
 	High      float64 `json:"high"`
-	More      int     `json:"more_windows,omitempty"` // that would tell, where it is open; 0: no reasonable number
+	More      int     `json:"more_windows,omitempty"` // that would decide it, where it is open; 0: no reasonable number
 	Again     int     `json:"held_again,omitempty"`   // windows that all held it, minutes after others that showed that it fails
 	NoStart   string  `json:"no_start,omitempty"`     // why the server did not start
 }

@@ -21,7 +21,7 @@ var figuresAndChange = []*regexp.Regexp{
 	regexp.MustCompile(`([0-9.]+) times as high \(([0-9.,]+) (ns|µs|ms|s|min) → ([0-9.,]+) (ns|µs|ms|s|min)`),
 }
 
-// wrongSums are the places of a text in which two figures do not give the change that stands beside them.
+// wrongSums are the places of a text in which two figures do not give the change that is next to them.
 func wrongSums(text string) (wrong []string, found int) {
 	units := map[string]float64{"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1, "min": 60}
 	for i, re := range figuresAndChange {

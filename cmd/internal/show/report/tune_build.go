@@ -19,7 +19,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 )
 
-// NewTune makes the document of a study, as far as it has come.
+// NewTune makes the document of a study so far.
 func NewTune(s *tune.Study) (*Tune, error) {
 	d := &Tune{
 		Header:    Header{Version: Version, Verb: "tune", MadeBy: s.MadeBy, Time: s.Time},
@@ -148,7 +148,7 @@ func killed(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict) (out 
 	return out
 }
 
-// again is how many attempts were lost, as something else ran beside them.
+// again is how many attempts were lost, as something else ran at the same time.
 func again(s *tune.Study, load int) (n int) {
 	for _, r := range s.Runs {
 		if r.Load == load {
@@ -321,8 +321,8 @@ func tuneSettings(s *tune.Study, load int, t *search.Tune, v search.TuneVerdict)
 	return settings
 }
 
-// collected is what is known of a setting's garbage collection: of the run that was made to explain it, or of the middle one of its runs.
-// Of a setting that was not run it is what the pilot saw, if that ran with it.
+// collected is what is known of a setting's garbage collection: from the run that was made to explain it, or from the middle one of its
+// runs. For a setting that was not run it is what the pilot saw, if that ran with it.
 func collected(s *tune.Study, load int, c search.Candidate) *tune.GC {
 	var seen []*tune.GC
 	for _, r := range s.Runs {
@@ -550,7 +550,7 @@ func howToSet(s *tune.Study, v TuneVerdict) []TuneHow {
 	return append(how, TuneHow{"Go", strings.Join(append(imports, code...), "\n")})
 }
 
-// systemdWord quotes a word where a unit file would not read it as it is.
+// systemdWord quotes a word that a unit file would otherwise read as something else.
 func systemdWord(word string) string {
 	word = strings.ReplaceAll(word, "%", "%%")
 	if strings.ContainsAny(word, " \t\"'\\") {
@@ -559,7 +559,7 @@ func systemdWord(word string) string {
 	return word
 }
 
-// policyCode is the line of Go that gives this number under this limit, by a policy that goes by the limit if one does.
+// policyCode is the line of Go that gives this number under this limit, by a policy that uses the limit if one does.
 func policyCode(limit float64, cpus, procs int) string {
 	l := cgroup.Limits{State: cgroup.Limited, CPUs: limit, Affinity: cpus}
 	for _, policy := range []unthrottle.Policy{unthrottle.Go, unthrottle.Ceil, unthrottle.Floor} {

@@ -144,7 +144,7 @@ func TuneGo(w io.Writer, d *Tune) error {
 				values += " " + float(v) + " " + goWord(m.Unit)
 			}
 		}
-		if r.good() && values != "" { // a line without a value is none
+		if r.good() && values != "" { // a line without a value doesn't count as one
 			line("%s 1%s", d.goName(r), values)
 		}
 	}

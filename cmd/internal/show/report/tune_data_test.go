@@ -106,7 +106,7 @@ func tuneBenchmarks(t *testing.T, name string, d *Tune, text string) {
 	}
 }
 
-// TestTuneDataIsSafe puts texts from outside, and numbers that are none, into a document.
+// TestTuneDataIsSafe puts texts from outside, and invalid numbers, into a document.
 func TestTuneDataIsSafe(t *testing.T) {
 	for _, text := range []string{"</script><b>x\x1b[2J\u202e", "a\nb\r\n\nBenchmarkX 1 2 ns/op\n", "  \t ", `=1+1,"x` + "\n", strings.Repeat("word ", 2000)} {
 		d := tuneDocuments(t)["doubts"]

@@ -72,7 +72,7 @@ func tuneStudies(t *testing.T) map[string]*tune.Study {
 		"change": study(func(s *tune.Study) {
 			s.Plan.SLO = "p99=150ms,errors=0.1%"
 			s.Pilot.Candidates = []int{1, 3, 4, 8}
-			s.Pilot.GC = &tune.GC{PerSecond: 30, CPUShare: 0.12, Live: 4 << 20, Goal: 8 << 20} // beside a build
+			s.Pilot.GC = &tune.GC{PerSecond: 30, CPUShare: 0.12, Live: 4 << 20, Goal: 8 << 20} // next to a build
 		}, func(r *tune.Run) {
 			costing(shop)(r)
 			r.SLOHeld = lab.P99.In(r.Metrics) <= 0.15

@@ -9,7 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
 )
 
-// The quantities that settings of tune are told apart by, besides the percentiles, which have the names p50, p90 and p99.
+// The quantities by which settings of tune are compared, besides the percentiles, which have the names p50, p90 and p99.
 const (
 	TuneCPU       = "cpu" // of a unit of work
 	TuneTime      = "time"
@@ -28,7 +28,7 @@ var tuneMeasures = map[string][]lab.Measure{
 	TuneRate: {lab.RequestRate},
 }
 
-// A TuneKey tells settings apart, whatever load they are run under.
+// A TuneKey identifies a setting, under any load.
 type TuneKey struct {
 	Procs, GOGC int
 	Vary        lab.Pairs
@@ -43,13 +43,13 @@ func (r TuneRun) Key() TuneKey { return TuneKey{r.Procs, r.GOGC, lab.NewPairs(r.
 // key is that of what is best.
 func (l TuneLoad) key() TuneKey { return TuneKey{l.Procs, l.GOGC, lab.NewPairs(l.Vary)} }
 
-// counts: the run is one that settings are compared by, not one of the pilot, nor one that is to explain something.
+// counts: the run is one that settings are compared by, not one of the pilot, nor one that explains something.
 func (r TuneRun) counts() bool { return r.Phase == "race" || r.Phase == "confirm" }
 
 // good: the run has figures.
 func (r TuneRun) good() bool { return r.Valid && r.Error == "" }
 
-// Main is the load that the verdict rests on, a number in loads; -1: there is none.
+// Main is the load that the verdict rests on, a number in loads; -1: none.
 func (d *Tune) Main() int {
 	if n := d.Verdict.Load; n >= 0 && n < len(d.Loads) {
 		return n
@@ -60,7 +60,7 @@ func (d *Tune) Main() int {
 	return min(0, len(d.Loads)-1)
 }
 
-// MainLoad is the load that the verdict rests on; without any figure if there is none.
+// MainLoad is the load that the verdict rests on; without any figure if it rests on none.
 func (d *Tune) MainLoad() (l TuneLoad) {
 	if n := d.Main(); n >= 0 {
 		l = d.Loads[n]
@@ -140,11 +140,11 @@ type TuneAt struct {
 	Number   int
 	Settings []TuneSetting // the best first
 	Runs     []TuneRun     // that settings are compared by
-	Rival    *TuneSetting  // that Effects are of; nil: there is none
+	Rival    *TuneSetting  // that Effects are of; nil: none
 	Tail     string        // the quantity by which settings are compared first
 
 	metrics map[string]string // of a quantity: the metric that it is measured as
-	foreign bool              // the load is somebody else's, and its p99 too
+	foreign bool              // the load is another generator's, and its p99 too
 }
 
 // At looks a load up.
@@ -226,8 +226,8 @@ func (a *TuneAt) Median(s TuneSetting, quantity string) (float64, bool) {
 	return m.Median, ok && m.N > 0
 }
 
-// Beside is the figure that stands beside the change of a setting, in seconds or a second, so that each of them gives its change: the
-// current setting's, which is that of the blocks with its rival or else of all its runs, times the change.
+// Beside is the figure that is next to the change of a setting, in seconds or a second, so that each of them gives its change: the current
+// setting's, which is that of the blocks with its rival or else of all its runs, times the change.
 func (a *TuneAt) Beside(s TuneSetting, quantity string) (figure float64, ok bool) {
 	ratio := 1.0
 	if !s.Current {
@@ -288,7 +288,7 @@ func (a *TuneAt) find(effects []TuneEffect, quantity string) (TuneEffect, bool) 
 // Interval reports whether there were enough pairs for one.
 func (e TuneEffect) Interval() bool { return e.High > 0 }
 
-// Ordered are the settings as they are drawn: the best and the current one beside each other, those that were dropped last.
+// Ordered are the settings as they are drawn: the best and the current one next to each other, those that were dropped last.
 func (a *TuneAt) Ordered() []TuneSetting {
 	place := func(s TuneSetting) int {
 		switch {
@@ -338,12 +338,12 @@ func (a *TuneAt) Front() (front []TuneSetting) {
 // NoiseOf is by how much a quantity differs from run to run: one standard deviation and its interval, as shares. False: it
 // is not known.
 func (a *TuneAt) NoiseOf(quantity string) (sd, low, high float64, ok bool) {
-	const most = 10 // e to that is no noise
+	const most = 10 // e to that is no longer noise
 	n, ok := a.Noise[quantity]
 	return math.Exp(n.SD) - 1, math.Exp(n.Low) - 1, math.Exp(n.High) - 1, ok && n.SD > 0 && n.High < most
 }
 
-// Requests is how many a run has, as its percentiles tell; 0: not known.
+// Requests is how many a run has, by its percentiles; 0: not known.
 func (a *TuneAt) Requests() (n int64) {
 	for _, s := range a.Settings {
 		for _, p := range s.Curve {
@@ -358,7 +358,7 @@ func (a *TuneAt) Requests() (n int64) {
 	return n
 }
 
-// Carried is the percentile beyond which so many requests don't tell anything; below 0 there is none that they tell.
+// Carried is the percentile beyond which this many requests say nothing; below 0: they say nothing of any.
 func Carried(requests int64) float64 {
 	return 100 * (1 - loadtest.BeyondLeast/float64(max(requests, 1)))
 }

@@ -213,8 +213,8 @@ func TestSane(t *testing.T) {
 	}
 }
 
-// TestBeside: whatever the blocks of a setting were, its figure and the current setting's give the change that stands between them, and
-// they are those of the sentence.
+// TestBeside: for any blocks of a setting, its figure and the current setting's give the change that is between them, and they are those of
+// the sentence.
 func TestBeside(t *testing.T) {
 	for name, d := range tuneDocuments(t) {
 		for i := range d.Loads {

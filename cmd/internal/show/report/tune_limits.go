@@ -93,8 +93,8 @@ func newTuneAtRate(h tune.Hold) *TuneAtRate {
 	}
 }
 
-// AtRate is what the windows at the user's rate say of the setting that the limit's answer is of; nil: there were none, or the
-// document is of a time when they were only counted.
+// AtRate is what the windows at the user's rate say of the setting that the limit's answer is of; nil: there were none, or the document is
+// from a time when they were only counted.
 func (l *TuneLimit) AtRate() *TuneAtRate {
 	if s := l.Rates(l.Procs); s != nil && s.AtRate != nil && s.AtRate.Objective != "" {
 		return s.AtRate
@@ -102,7 +102,7 @@ func (l *TuneLimit) AtRate() *TuneAtRate {
 	return nil
 }
 
-// Other is a setting under the limit that is not Go's default; nil: there is none.
+// Other is a setting under the limit that is not Go's default; nil: none.
 func (l *TuneLimit) Other() *TuneLimitRates {
 	if i := slices.IndexFunc(l.Settings, func(s TuneLimitRates) bool { return !s.Default }); i >= 0 {
 		return &l.Settings[i]
@@ -110,7 +110,7 @@ func (l *TuneLimit) Other() *TuneLimitRates {
 	return nil
 }
 
-// ByGo reports whether the limit's answer is of what Go chooses by itself.
+// ByGo reports whether the limit's answer is of what Go chooses on its own.
 func (l *TuneLimit) ByGo() bool {
 	s := l.Rates(l.Procs)
 	return s == nil || s.Default

@@ -22,7 +22,7 @@ func limitStudy(t *testing.T) *tune.Study {
 	})
 }
 
-// limitStudyOf has so many slow requests, of 500, in the nth window of a setting at the user's rate.
+// limitStudyOf has the given number of slow requests, of 500, in the nth window of a setting at the user's rate.
 func limitStudyOf(t *testing.T, slow func(n int, try tune.LimitTry) int64, change ...func(*tune.Plan)) *tune.Study {
 	t.Helper()
 	s := newStudy(t, []tune.Load{{Rate: 1, Tail: "p50"}}, cheapAtOne, nil)
@@ -118,7 +118,7 @@ func ofMemories(memories ...int64) func(*tune.Plan) {
 	return func(p *tune.Plan) { p.Memories, p.GOMEMLIMIT = memories, true }
 }
 
-// What is said of limits, as far as it is known.
+// What is said of limits, with what is known.
 func TestLimitWords(t *testing.T) {
 	flat := func(half, one int64) func(int, tune.LimitTry) int64 {
 		return func(_ int, try tune.LimitTry) int64 { return map[bool]int64{true: half, false: one}[try.CPUs == 0.5] }

@@ -84,7 +84,7 @@ func (w limitWords) counted(at *TuneAtRate) string {
 		quantity.Plural(at.Requests, "request"), share, w.did(at))
 }
 
-// bounded reports whether there is an upper bound of the share that can be told: what comes in rare windows has to be in some of them.
+// bounded reports whether an upper bound of the share can be given: what comes in rare windows must be in some of them.
 func (at *TuneAtRate) bounded() bool {
 	const some = 5
 	return at.Hit >= some
@@ -272,7 +272,7 @@ func (w limitWords) more(at *TuneAtRate) string {
 	return "A" + text
 }
 
-// lasting is how long so many windows take, by those that there are.
+// lasting is how long this many windows take, by those made so far.
 func (w limitWords) lasting(windows int) string {
 	each := w.takes.Seconds() / float64(w.usual)
 	if w.windows > 0 {
@@ -281,7 +281,7 @@ func (w limitWords) lasting(windows int) string {
 	return quantity.Countdown(time.Duration(float64(windows) * each * float64(time.Second)))
 }
 
-// ended says why there is no more.
+// ended says why there are no more windows.
 func (w limitWords) ended(when string) string {
 	if w.late {
 		return fmt.Sprintf("The budget of %s ended %s", quantity.Lasting(w.plan.Budget.Seconds()), when)
@@ -384,7 +384,7 @@ func (d *Tune) LimitText(l *TuneLimit) string {
 	return cpusText(l.CPUs)
 }
 
-// held is a limit as what is to be set: a limit of 1 CPU.
+// held is a limit as what to set: a limit of 1 CPU.
 func (d *Tune) held(l *TuneLimit) string {
 	switch {
 	case l.Memory > 0:
@@ -395,7 +395,7 @@ func (d *Tune) held(l *TuneLimit) string {
 	return "a limit of " + d.LimitText(l)
 }
 
-// heldTo is a limit, or that there is none, as what is or isn't enough.
+// heldTo is a limit, or its absence, as what is or isn't enough.
 func (d *Tune) heldTo(l *TuneLimit) string {
 	if text := d.held(l); strings.HasPrefix(text, "no ") {
 		return "running with " + text
@@ -427,7 +427,7 @@ func (d *Tune) RatesNote() string {
 	return note + ". " + guess
 }
 
-// HeldNote says which windows were held, and that these columns beside are of them too.
+// HeldNote says which windows were held, and that these other columns are of them too.
 func (d *Tune) HeldNote(columns ...string) string {
 	at := "your rate"
 	if n := d.Verdict.Load; n >= 0 && n < len(d.Loads) && d.Loads[n].Rate > 0 {
@@ -449,7 +449,7 @@ func (d *Tune) HeldNote(columns ...string) string {
 	return text + "; " + quantity.List(columns) + " are of these."
 }
 
-// pooled reports whether limits are judged by the requests of all windows, as they are but in older documents.
+// pooled reports whether limits are judged by the requests of all windows, which is so in all but older documents.
 func (d *Tune) pooled() bool {
 	for _, l := range d.Limits {
 		if l.Answer != "" {
@@ -459,7 +459,7 @@ func (d *Tune) pooled() bool {
 	return false
 }
 
-// SlowerNote says what the shares are in the table of limits; "" if there are none.
+// SlowerNote says what the shares are in the table of limits; "" if it has none.
 func (d *Tune) SlowerNote() string {
 	for i := range d.Limits {
 		if d.Limits[i].Slower() != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/search"
 )
 
-// The sentences that stand beside the figures of tune.
+// The sentences that are next to the figures of tune.
 
 // Advice is what to do at this load, in few words.
 func (a *TuneAt) Advice() string {
@@ -110,7 +110,7 @@ func (a *TuneAt) ChangesNote() string {
 	return text
 }
 
-// Tag says what a setting is: the current one, or the base where another is compared with in its place; "": neither.
+// Tag says what a setting is: the current one, or the base where another is compared with instead; "": neither.
 func (a *TuneAt) Tag(s TuneSetting) string {
 	switch own := len(a.Fallen) > 0 && s.Key() == (TuneKey{Procs: a.Fallen[0].Procs}); {
 	case own, s.Current && len(a.Fallen) == 0:
@@ -190,7 +190,7 @@ func environment(procs, gogc int, gomemlimit string, current int, varied, now []
 	return env
 }
 
-// String is as it is typed before a command.
+// String is how it is typed before a command.
 func (env variables) String() string {
 	var words, without []string
 	for _, v := range env {
@@ -248,7 +248,7 @@ func (a *TuneAt) BestTag() string {
 	return "candidate"
 }
 
-// MarginText says what a margin is; "" if there is none.
+// MarginText says what a margin is; "" without one.
 func (d *Tune) MarginText() string {
 	if d.Margin <= 0 {
 		return ""
@@ -256,7 +256,7 @@ func (d *Tune) MarginText() string {
 	return quantity.Share(d.Margin) + "; smaller differences are ignored"
 }
 
-// TailMarginText says what the tail's margin is, of this percentile; "" if there is none.
+// TailMarginText says what the tail's margin is, of this percentile; "" without one.
 func (d *Tune) TailMarginText(tail string) string {
 	if d.TailMargin <= 0 {
 		return ""
@@ -264,7 +264,7 @@ func (d *Tune) TailMarginText(tail string) string {
 	return quantity.Share(d.TailMargin) + "; smaller differences of " + tail + " are ignored"
 }
 
-// MarginOf is the margin of what an effect is of; 0: there is none.
+// MarginOf is the margin of what an effect is of; 0: none.
 func (d *Tune) MarginOf(e TuneEffect) float64 {
 	if e.Metric == "p99" {
 		return d.TailMargin
@@ -302,7 +302,7 @@ func FewRequestsNote() string {
 	return fmt.Sprintf("In the shaded part there are fewer than %d requests of a run: that is chance.", loadtest.BeyondLeast)
 }
 
-// RunName tells a run from the others.
+// RunName identifies a run.
 func (d *Tune) RunName(r TuneRun) string {
 	text := r.Phase
 	switch {
@@ -318,10 +318,10 @@ func (d *Tune) RunName(r TuneRun) string {
 	return text
 }
 
-// failuresMost is how many runs without figures are told of; the document has them all.
+// failuresMost is how many runs without figures are reported; the document has them all.
 const failuresMost = 10
 
-// Failures tell of runs that gave no figures.
+// Failures report runs that gave no figures.
 func (d *Tune) Failures() (texts []string) {
 	more := 0
 	for _, r := range d.Runs {

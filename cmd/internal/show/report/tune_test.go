@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/tune"
 )
 
-// newStudy is a server that runs with 2 unless told otherwise, and whose CPU per request is as cpu has it.
+// newStudy is a server that runs with 2 unless change says otherwise, and whose CPU per request is as cpu has it.
 func newStudy(t *testing.T, loads []tune.Load, cpu func(rate float64, c search.Candidate) float64, change func(*tune.Run)) *tune.Study {
 	t.Helper()
 	s := &tune.Study{

@@ -18,7 +18,7 @@ type tuneWords struct {
 	search.TuneVerdict
 	plan    tune.Plan
 	load    tune.Load
-	tail    string            // name of the percentile that stands in search.P99
+	tail    string            // name of the percentile that is in search.P99
 	unit    string            // of work: request, run, operation
 	perRun  float64           // seconds that a run takes, about
 	spent   float64           // seconds that all runs so far took
@@ -30,13 +30,13 @@ type tuneWords struct {
 	beside  float64           // CPUs that others used in the runs that are disturbed; 0: none
 	again   int               // attempts that were lost so
 	cpus    int               // of the machine
-	limit   string            // GOMEMLIMIT that goes with a GOGC; "": none
+	limit   string            // GOMEMLIMIT that is set together with a GOGC; "": none
 	peaks   [2]float64        // bytes: the memory of the current setting at its peak, and of the leader; 0: not known
 	memory  int64             // limit of it, in bytes; 0: none
-	alive   [2]int64          // bytes: of the heap, and so much may be so that the leader's GOGC has its room; 0: not known
+	alive   [2]int64          // bytes: of the heap, and how much may be alive so that the leader's GOGC has its room; 0: not known
 }
 
-// headline is what to do, and why or with which figures, as far as there is room for them.
+// headline is what to do, and why or with which figures, as long as there is room for them.
 func (w tuneWords) headline() string {
 	text, more := w.decision()
 	if w.NoneOK {
@@ -45,7 +45,7 @@ func (w tuneWords) headline() string {
 	return fitting(text, more) + "."
 }
 
-// noneOK is said where it is so, below the headline if there is no room in it.
+// noneOK is said if no setting is OK, below the headline if there is no room in it.
 func (w tuneWords) noneOK() string {
 	if w.plan.SLO == "" {
 		return "With each setting " + failsMore + "."
@@ -53,10 +53,10 @@ func (w tuneWords) noneOK() string {
 	return "No setting held the SLO."
 }
 
-// failsMore is what a setting does that is not reliable, where there is no SLO.
+// failsMore is what an unreliable setting does, if no SLO is given.
 var failsMore = "more than " + quantity.Share(search.Tolerated) + " of the requests failed"
 
-// decision is what to do, in few words, and what may stand after it.
+// decision is what to do, in few words, and what may come after it.
 func (w tuneWords) decision() (what string, more []string) {
 	keep, undecided := "Keep "+w.plan.Setting(w.Current), "Undecided"
 	if dies := w.dies(); dies != "" && w.Stands {
@@ -154,7 +154,7 @@ func (w tuneWords) fallen() string {
 	return capital(strings.Join(parts, "; ")) + "."
 }
 
-// inPlace says what the others are compared with where that is not the current setting; "": it is, or there are none.
+// inPlace says what the others are compared with if that is not the current setting; "": it is, or there are no others.
 func (w tuneWords) inPlace() string {
 	switch {
 	case len(w.Fallen) == 0 || w.Reason == search.Fails:
@@ -165,7 +165,7 @@ func (w tuneWords) inPlace() string {
 	return "Of those that do, " + w.plan.Setting(w.Current) + " is what the others are compared with."
 }
 
-// failedEarly says that the program failed with its own setting before the runs, where these have not told what to do; "": it did not.
+// failedEarly says that the program failed with its own setting before the runs, if these have not shown what to do; "": it did not.
 func (w tuneWords) failedEarly() string {
 	if w.standIn == 0 || len(w.Fallen) > 0 || w.Kind != search.Undecided {
 		return ""
@@ -173,7 +173,7 @@ func (w tuneWords) failedEarly() string {
 	return "With " + w.plan.Setting(w.Current) + ", its current setting, the program failed while its load was being found."
 }
 
-// kind is what to do. What the program runs with is a change from what it does not run with, whatever else is open.
+// kind is what to do. What the program runs with is a change from what it does not run with, regardless of what else is open.
 func (w tuneWords) kind() string {
 	if w.Stands {
 		return string(search.Change)
@@ -281,7 +281,7 @@ func (w tuneWords) disturbed() (parts []string) {
 		who = fmt.Sprintf("others used %s of %s", quantity.Number(math.Round(10*w.beside)/10), quantity.Plural(w.cpus, "CPU"))
 	}
 	unit := "run"
-	if w.again > 0 { // those that were lost are no runs of the table
+	if w.again > 0 { // those that were lost are not runs of the table
 		unit = "attempt"
 	}
 	parts = []string{fmt.Sprintf("%s in %d of %s", who, w.Disturbed+w.again, quantity.Plural(w.Runs+w.again, unit))}
@@ -300,7 +300,7 @@ func (w tuneWords) drowned() (parts []string) {
 	return parts
 }
 
-// unitOfWork is what a load of somebody else's does, whatever that is.
+// unitOfWork is what another generator's load does.
 const unitOfWork = "unit of work"
 
 // brief is the name of a metric, without what it is of.
@@ -314,7 +314,7 @@ func (w tuneWords) brief(m search.Metric) string {
 	return w.name(m)
 }
 
-// details are the figures that the headline rests on; "" if there are none.
+// details are the figures that the headline rests on; "" without any.
 func (w tuneWords) details() string {
 	text := w.claim()
 	if w.NoneOK && !strings.HasPrefix(w.headline(), w.noneOK()) {
@@ -333,7 +333,7 @@ func (w tuneWords) details() string {
 	return strings.TrimSpace(text)
 }
 
-// sentence makes one of parts that end with a full stop; "" is none.
+// sentence makes one of parts that end with a full stop; "" without any.
 func sentence(parts ...string) string {
 	said := slices.DeleteFunc(parts, func(text string) bool { return text == "" })
 	for i := range said[:max(0, len(said)-1)] {
@@ -440,7 +440,7 @@ func (w tuneWords) mayBeBetter() string {
 	return fmt.Sprintf("with %s %s could still be %s %s", w.plan.Short(w.Rival), w.brief(w.RivalIn), bound(w.Better), better)
 }
 
-// effects tells what the leader does to each metric, the one that it is better in first.
+// effects says what the leader does to each metric, the one that it is better in first.
 func (w tuneWords) effects() string {
 	var parts []string
 	add := func(m search.Metric) {
@@ -491,7 +491,7 @@ func (w tuneWords) worsened(e search.Effect) bool {
 	return within && (e.Metric != search.Throughput && e.Lo > 1 || e.Metric == search.Throughput && e.Hi > 0 && e.Hi < 1)
 }
 
-// effect tells one of them, in full if it is the first.
+// effect reports one of them, in full if it is the first.
 func (w tuneWords) effect(e search.Effect, first bool) string {
 	name, interval := w.name(e.Metric), ""
 	if first {
@@ -514,7 +514,7 @@ func (w tuneWords) effect(e search.Effect, first bool) string {
 	return fmt.Sprintf("%s from %s to %s (%s)", name, from, to, joined(quantity.Change(e.Ratio), interval))
 }
 
-// fromTo are the figures before and after, and whether as they are written they give the change that is written beside them.
+// fromTo are the figures before and after, and whether as they are written they give the change that is written next to them.
 func (w tuneWords) fromTo(e search.Effect) (from, to string, fits bool) {
 	from, to = w.value(e.Metric, e.From), w.value(e.Metric, e.To)
 	written := func(v float64) float64 {
@@ -580,7 +580,7 @@ func (w tuneWords) moved(e search.Effect) moved {
 	return m
 }
 
-// reliability tells of the SLO and of errors where any run missed it, or any request failed.
+// reliability reports on the SLO and on errors where any run missed it, or any request failed.
 func (w tuneWords) reliability() (parts []string) {
 	if w.Pairs == 0 {
 		return nil
@@ -594,7 +594,7 @@ func (w tuneWords) reliability() (parts []string) {
 	return parts
 }
 
-// next says what to type, or what would tell more; "" if nothing.
+// next says what to type, or what would decide it; "" if nothing.
 func (w tuneWords) next() string {
 	switch w.Reason {
 	case search.Disturbed:
@@ -644,7 +644,7 @@ func (w tuneWords) steadier() string {
 	return sentence(help, alone, w.moreRuns())
 }
 
-// moreRuns is how many runs more would tell, and how to ask for them; "" if that is not known.
+// moreRuns is how many more runs would decide it, and how to ask for them; "" if that is not known.
 func (w tuneWords) moreRuns() string {
 	if w.More == 0 {
 		return ""
@@ -652,7 +652,7 @@ func (w tuneWords) moreRuns() string {
 	return fmt.Sprintf("About %s more would tell, in %s: %s.", quantity.Plural(w.More, "run"), quantity.Lasting(w.moreSeconds()), w.ask())
 }
 
-// moreSeconds is how long it would take to know; 0: nothing is missing, or nothing would tell.
+// moreSeconds is how long it would take to know; 0: nothing is missing, or nothing would decide it.
 func (w tuneWords) moreSeconds() float64 { return math.Ceil(float64(w.More) * w.perRun) }
 
 // ask is what to type for more runs.
@@ -663,7 +663,7 @@ func (w tuneWords) ask() string {
 	return fmt.Sprintf("--blocks %d", w.Blocks+(w.More+1)/2)
 }
 
-// levers say what each of two levers does alone; "" if there is nothing to tell.
+// levers say what each of two levers does alone; "" if there is nothing to report.
 func (w tuneWords) levers() string {
 	var parts []string
 	for i, l := range w.Levers {
@@ -732,7 +732,7 @@ func (w tuneWords) name(m search.Metric) string {
 
 // title is its name at the beginning of a sentence.
 func (w tuneWords) title(m search.Metric) string {
-	if m == search.P99 { // p99 stays as it is
+	if m == search.P99 { // p99 stays unchanged
 		return w.tail
 	}
 	return capital(w.name(m))
@@ -740,7 +740,7 @@ func (w tuneWords) title(m search.Metric) string {
 
 func (w tuneWords) batch() bool { return w.unit != "request" }
 
-// atRate writes at this rate after a separator, where there is one: nobody sets that of a batch job or a benchmark.
+// atRate writes at this rate after a separator, where there is one: a batch job or a benchmark has no rate that could be set.
 func (w tuneWords) atRate(separator string) string {
 	if w.batch() {
 		return ""

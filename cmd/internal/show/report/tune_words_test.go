@@ -187,7 +187,7 @@ var spokenTunes = []struct {
 	{"somebody else's load is too noisy", foreign("p99"), wide(wide(wide(wide(costs(1, 0.97, 0.8))))), 0},
 }
 
-// varied is a program of which a variable and an argument are varied, in place of GOMAXPROCS or beside it.
+// varied is a program of which a variable and an argument are varied, instead of GOMAXPROCS or in addition to it.
 func varied(procs bool) func(*tune.Study) {
 	return func(s *tune.Study) {
 		s.Plan.Program = []string{"./shop", "--workers", "{workers}"}
@@ -207,14 +207,14 @@ func saves(vary int) func(*tune.Run) {
 	}
 }
 
-// foreign is a server under somebody else's load, which tells a percentile.
+// foreign is a server under another generator's load, which reports a percentile.
 func foreign(tail string) func(*tune.Study) {
 	return func(s *tune.Study) {
 		s.Plan.Load, s.Pilot.Loads = "wrk http://{addr}/", []tune.Load{{Tail: tail, Window: 5 * time.Second}}
 	}
 }
 
-// costs makes a setting's CPU and tail so many times what they are.
+// costs multiplies a setting's CPU and tail by these factors.
 func costs(procs int, cpu, tail float64) func(*tune.Run) {
 	return func(r *tune.Run) {
 		if r.Search.Procs == procs {
@@ -235,7 +235,7 @@ func wide(run func(*tune.Run)) func(*tune.Run) {
 	}
 }
 
-// shaken is a factor that differs from run to run, with a deviation of about so much, and is the same in every test.
+// shaken is a factor that differs from run to run, with a deviation of about sd, and is the same in every test.
 func shaken(r *tune.Run, sd float64, salt int) float64 {
 	n := r.Search.Block*7919 + r.Search.Procs*104729 + r.Search.GOGC*31 + salt*1299709
 	n = (n*1103515245 + 12345) & 0x7fffffff
@@ -266,7 +266,7 @@ func TestTuneWords(t *testing.T) {
 	golden(t, "testdata/tune-words.txt", b.String())
 }
 
-// TestOneEstimate: how long a verdict takes is told once: by the runs as soon as they tell, and by the pilot until then.
+// TestOneEstimate: how long a verdict takes is said once: by the runs as soon as they show it, and by the pilot until then.
 func TestOneEstimate(t *testing.T) {
 	for most, byPilot := range map[int]bool{1: true, 7: false} {
 		load := tune.Load{Rate: 440, Share: 0.65, Closed: 0.49, Window: 5 * time.Second, WarmUp: time.Second, Tail: "p99"}
@@ -345,7 +345,7 @@ func TestDroppedTexts(t *testing.T) {
 	}
 }
 
-// FuzzVerdictText: whatever a search observes, and whenever it is asked, there are words for it.
+// FuzzVerdictText: for anything a search observes, and at any time it is asked, there are words.
 func FuzzVerdictText(f *testing.F) {
 	f.Add(uint64(1), 4, 2, 0, 0, []byte{0})
 	f.Add(uint64(2), 8, 2, 40, 800, []byte{0, 10, 20, 30, 40, 250, 251, 252, 253, 254, 255})

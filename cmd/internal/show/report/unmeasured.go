@@ -13,7 +13,7 @@ type Unmeasured struct {
 	NodeCPUs int    `json:"node_cpus,omitempty"` // 0: not known
 }
 
-// AsWritten is the word of an answer that goes by a spec alone.
+// AsWritten is the word of an answer that relies on a spec alone.
 const AsWritten = "as written"
 
 // notMeasured belongs to every such answer.

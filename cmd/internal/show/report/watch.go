@@ -29,7 +29,7 @@ type Watch struct {
 	Planned float64 `json:"planned_seconds"` // 0: until it was stopped
 	Elapsed float64 `json:"elapsed_seconds"`
 	Stopped bool    `json:"stopped"`         // before the plan was done
-	Ended   string  `json:"ended,omitempty"` // why it ended early by itself
+	Ended   string  `json:"ended,omitempty"` // why it ended early on its own
 
 	Cause         string   `json:"cause"`                // throttled, contended, none or unsure
 	Why           []string `json:"why"`                  // in words
@@ -37,7 +37,7 @@ type Watch struct {
 	Throttled     *float64 `json:"throttled_time_share"` // of the time, frozen by a quota
 	Contended     *float64 `json:"contended_share"`      // of the time, frozen without a quota's rhythm
 	Neighbour     bool     `json:"neighbour"`            // contended at the rhythm of a quota, which is another group's
-	PeriodSeconds *float64 `json:"period_seconds"`       // of the quota; null: there is none
+	PeriodSeconds *float64 `json:"period_seconds"`       // of the quota; null: none
 	PeriodFrom    string   `json:"period_from"`          // limit, rhythm or ""
 
 	FreezeCount *int64      `json:"freezes_counted"`
@@ -50,10 +50,10 @@ type Watch struct {
 	Limit      WatchLimit      `json:"limit"`
 	Kernel     *WatchKernel    `json:"kernel"` // null: it counted nothing here
 	Contention WatchContention `json:"contention"`
-	Heartbeat  *WatchHeartbeat `json:"heartbeat"` // null: there was none, and the kernel's counts are all that is known
+	Heartbeat  *WatchHeartbeat `json:"heartbeat"` // null: none, and the kernel's counts are all that is known
 	Warnings   []string        `json:"warnings"`
 
-	Findings []finding.Finding `json:"findings"` // by the rules of ps, as far as a heartbeat can answer them
+	Findings []finding.Finding `json:"findings"` // by the rules of ps, those that a heartbeat can answer
 }
 
 // WatchRhythm is what the ends of freezes have in common.
@@ -77,7 +77,7 @@ type WatchLimit struct {
 	Version string   `json:"cgroup_version,omitempty"`
 }
 
-// WatchKernel is what the kernel counted meanwhile of the group with the limit.
+// WatchKernel is what the kernel counted at the same time for the group with the limit.
 type WatchKernel struct {
 	PeriodCount
 	// The share of the time in which nothing ran is between these: all CPUs were throttled each time, or one of them.
@@ -204,7 +204,7 @@ func (d *Watch) Frozen() (least, most float64) {
 	return 0, 1
 }
 
-// Blind is the error of a watch in which nothing was counted that would tell.
+// Blind is the error of a watch in which nothing was counted that would answer it.
 func (d *Watch) Blind() error {
 	if d.Cause != string(freeze.Unsure) || d.Heartbeat != nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 )
 
-// TestWatchAnswer: no host is called busy whose CPUs are not in use.
+// TestWatchAnswer: a host whose CPUs are not in use is not called busy.
 func TestWatchAnswer(t *testing.T) {
 	d := &Watch{Cause: "throttled", FrozenShare: new(0.75), Throttled: new(0.67), Contended: new(0.08)}
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestWhoHadTheCPUs(t *testing.T) {
 			t.Errorf("%+v: %s", c.host, got)
 		}
 	}
-	// Beside a finding that names the quota, it can't be none.
+	// Next to a finding that names the quota, it can't be none.
 	d := &Watch{Cause: "contended", FrozenShare: new(0.0), Findings: []finding.Finding{{Rule: "contended"}, {Rule: "throttled"}}}
 	if got, want := d.Answer(), "something else took the CPUs; its quota did less"; got != want {
 		t.Errorf("%s, want %s", got, want)

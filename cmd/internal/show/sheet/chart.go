@@ -12,7 +12,7 @@ type Chart interface {
 // Figure is what all charts have.
 type Figure struct {
 	Title  string   // above it; "": that of its section is enough
-	About  string   // all of it in words, for those who don't see it
+	About  string   // all of it in words, for readers who don't see it
 	Legend []string // sentences below it
 	Keys   []Key    // what shapes mean
 }
@@ -25,8 +25,8 @@ type Key struct {
 	Text  string
 }
 
-// A Color tells series apart: the same one is the same thing in all charts and tables of a sheet. 1 is the base of all
-// comparisons, such as the current setting.
+// A Color distinguishes series: the same one is the same thing in all charts and tables of a sheet. 1 is the base of all comparisons, such
+// as the current setting.
 type Color int
 
 const (
@@ -43,13 +43,13 @@ const (
 	FlameColors = 15
 )
 
-// A Shape is what stands for a value.
+// A Shape is what represents a value.
 type Shape int
 
 const (
 	Dot      Shape = iota
 	Diamond        // far from the others, or it missed
-	Triangle       // something is to be said of it
+	Triangle       // there is a remark about it
 )
 
 // A Stroke is the manner of a line.
@@ -89,7 +89,7 @@ type Rows struct {
 	Rules  []Rule // down through all rows
 	Rows   []Series
 	Joined bool   // thin lines join marks that have the same thread
-	Side   string // what the bars at the side are; "": there are none
+	Side   string // what the bars at the side are; "": no bars
 }
 
 // A Band is a part of an axis that is shaded.
@@ -110,12 +110,12 @@ type Series struct {
 	RangeText         string   // after it, where there is room
 	Band              *Band    // nil: none
 	Marks             []Mark
-	Empty             string // is written where there are no values
+	Empty             string // is written if there are no values
 	Share             *float64
 	ShareText         string // of the bar at the side
 }
 
-// A Label is what stands beside a row.
+// A Label is what is next to a row.
 type Label struct {
 	Name  string
 	Tag   string // such as best
@@ -161,7 +161,7 @@ type Point struct {
 	Show  Show
 	Open  bool
 	Color Color  // 0: the line's
-	Name  string // beside it, kept apart from those of others
+	Name  string // next to it, kept apart from other names
 	Text  string // above it: its value
 	Title string
 }
@@ -176,7 +176,7 @@ const (
 	Background
 )
 
-// A Limit is a point below which a line has to pass.
+// A Limit is a point below which a line must pass.
 type Limit struct {
 	X, Y float64
 	Text string
@@ -224,12 +224,12 @@ type Step struct {
 	Title           string
 }
 
-// A Fold is time cut into periods, which lie below each other: what has their rhythm stands in a column.
+// A Fold is time cut into periods, which lie below each other: what has their rhythm forms a column.
 type Fold struct {
 	Figure
 	Wall, Period, Phase float64 // seconds; the phase is when the first whole period begins
 	Refill              bool    // a period begins when a quota is refilled
-	Second              float64 // seconds from there until a second quota is refilled; 0: there is none
+	Second              float64 // seconds from there until a second quota is refilled; 0: none
 	Was                 string  // what it was in the spans: frozen
 	Spans               []Span
 	Seconds             bool // a terminal shows a row a second, in time, and not periods on top of each other

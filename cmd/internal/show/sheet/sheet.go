@@ -13,7 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/finding"
 )
 
-// A Tone says how a text is meant. A screen has a colour or a weight for it, or none.
+// A Tone says how a text is intended. A screen has a colour or a weight for it, or neither.
 type Tone int
 
 const (
@@ -63,11 +63,11 @@ type Claim struct {
 	Tone   Tone
 	Whole  bool     // the text says it all; the word is for a page only
 	Text   string   // one sentence
-	Typed  bool     // which begins with what somebody has typed: it has no capital
+	Typed  bool     // which begins with what the user has typed: it has no capital
 	Alone  string   // the same where nothing around it says what it is about: on a terminal; "": Text will do
 	More   []string // what belongs to it, a line each
 	Of     string   // what it is about, where there are several
-	Anchor string   // of the section that tells more
+	Anchor string   // of the section that says more
 }
 
 // A Section is a part of a sheet, with a title on pages, and on a terminal unless it is quiet.
@@ -78,7 +78,7 @@ type Section struct {
 	Quiet  bool   // a terminal does without the title and what is about it
 	Detail bool   // for pages only: more than a terminal has room for
 	Folded bool   // a page shows it when it is asked for
-	Badge  Claim  // beside the title of what is folded: a word and its tone
+	Badge  Claim  // next to the title of what is folded: a word and its tone
 	Blocks []Block
 }
 

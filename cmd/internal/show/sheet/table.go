@@ -3,18 +3,18 @@ package sheet
 // A Table is rows of cells below the titles of columns. Where it is too wide, it first takes the short titles, then columns
 // give way by their rank, then names are cut.
 type Table struct {
-	Name    string // for those who can't see it
+	Name    string // for readers who can't see it
 	Columns []Column
 	Rows    []Row
 	Notes   []Note
-	Beside  Facts // what the columns mean: beside the table where there is room, else below it
+	Beside  Facts // what the columns mean: next to the table where there is room, else below it
 }
 
 // A Column is what the cells of a column have in common.
 type Column struct {
 	Title  string
-	Short  string // a shorter title; "": there is none
-	Left   bool   // words stand to the left, numbers to the right
+	Short  string // a shorter title; "": none
+	Left   bool   // words are to the left, numbers to the right
 	Rank   int    // 0: it is always there; else the higher, the sooner it goes
 	With   string // title of the column without which it goes too: an interval goes with its value
 	Even   bool   // it is shown even if all its cells are empty
@@ -30,7 +30,7 @@ type Row struct {
 	Group bool   // the first cell is the title of the rows below it
 	Best  bool   // the row that is recommended: an arrow points to it
 	Total bool   // the sum of the rows above it
-	Color Color  // of its key in the charts beside it
+	Color Color  // of its key in the charts next to it
 }
 
 // A Cell is a text in a table.

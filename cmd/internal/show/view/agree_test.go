@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// contradictions finds what can't both be so on one screen: sentences that deny each other, and shares that are not those of the
-// figures beside them. It knows the words of all verbs, and nothing of documents.
+// contradictions finds what can't both be so on one screen: sentences that deny each other, and shares that are not those of the figures
+// next to them. It knows the words of all verbs, and nothing of documents.
 func contradictions(screen string) (found []string) {
 	text := strings.Join(strings.Fields(screen), " ")
 	for _, pair := range opposites {

@@ -175,7 +175,7 @@ func benchVersus(c *report.BenchComparison, part int) sheet.Cell {
 	return sheet.Cell{Text: []string{c.Change, c.Interval(), c.Word()}[part], Tone: tones[string(c.Verdict)]}
 }
 
-// benchFront are the settings to choose from, with what each costs and gives beside the base.
+// benchFront are the settings to choose from, with what each costs and gives compared with the base.
 func benchFront(d *report.Bench, g *report.BenchGroup) *sheet.Table {
 	var rows []frontRow
 	for _, s := range g.Front() {

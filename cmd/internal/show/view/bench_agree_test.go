@@ -85,7 +85,7 @@ func drawBench(random *rand.Rand) *report.Bench {
 	return report.NewBench(s)
 }
 
-// TestBenchAgrees draws random benches: no sentence of one denies another, nor the figures beside it.
+// TestBenchAgrees draws random benches: no sentence of one denies another, nor the figures next to it.
 func TestBenchAgrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	claims := map[lab.ClaimKind]int{}

@@ -22,7 +22,7 @@ func benchChanged(d *report.Bench, claims []sheet.Claim) (shown []sheet.Claim) {
 			case d.Groups[i].Claim != kind:
 			case text == "":
 				shown = append(shown, c)
-			case kind == lab.Worse || kind == lab.Better || kind == lab.Failed: // of the others the table tells
+			case kind == lab.Worse || kind == lab.Better || kind == lab.Failed: // the others are in the table
 				c.More = nil
 				shown = append(shown, c)
 			}
@@ -34,7 +34,7 @@ func benchChanged(d *report.Bench, claims []sheet.Claim) (shown []sheet.Claim) {
 	return shown
 }
 
-// changeOrder is the order of a table of builds: what somebody has to look at comes first.
+// changeOrder is the order of a table of builds: what the user must look at comes first.
 var changeOrder = []lab.ClaimKind{lab.Worse, lab.Failed, lab.TooFew, lab.Undecided, lab.Better, lab.NoWorse, lab.Alone}
 
 // benchChanges has a row for each benchmark, where there are many in two builds.

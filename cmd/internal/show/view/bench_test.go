@@ -214,7 +214,7 @@ func failuresStudy() *lab.Study {
 func TestBench(t *testing.T) {
 	for name, d := range benches() {
 		s := Bench(d)
-		if name != "large" && name != "wide" && name != "several" { // whose sheets are more than anybody reads
+		if name != "large" && name != "wide" && name != "several" { // whose sheets are more than anyone reads
 			golden(t, "bench "+name, s)
 		}
 		shown(t, s)
@@ -229,7 +229,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchSays holds that each verdict is in all forms, on a page as the sentence that stands by itself.
+// TestBenchSays holds that each verdict is in all forms, on a page as a sentence of its own.
 func TestBenchSays(t *testing.T) {
 	for name, d := range benches() {
 		for form, text := range forms(t, Bench(d)) {
@@ -322,7 +322,7 @@ func TestBenchDots(t *testing.T) {
 	}
 }
 
-// TestBenchSize: a usual page is small. In a large one most is the document itself, which grows with the runs.
+// TestBenchSize: a usual page is small. Most of a large one is the document itself, which grows with the runs.
 func TestBenchSize(t *testing.T) {
 	for name, most := range map[string]int{"usual": 70_000, "several": 110_000, "large": 420_000} {
 		d := benches()[name]

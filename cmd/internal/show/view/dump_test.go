@@ -47,8 +47,7 @@ func golden(t *testing.T, name string, s *sheet.Sheet) {
 	}
 }
 
-// headlines fails for an answer that is too long to be read at a glance, and where there is none. What it is about may have
-// any name.
+// headlines fails for an answer that is too long to be read at a glance, and for a missing one. What it is about may have any name.
 func headlines(t *testing.T, s *sheet.Sheet) {
 	t.Helper()
 	if len(s.Claims) == 0 {
@@ -65,11 +64,11 @@ func headlines(t *testing.T, s *sheet.Sheet) {
 	}
 }
 
-// widths are how wide terminals are: a narrow one beside something else, the usual one, and a wide one.
+// widths are how wide terminals are: a narrow one next to something else, the usual one, and a wide one.
 var widths = []int{60, 80, 120}
 
-// shown draws a sheet in all forms and widths: nothing that a terminal or a browser would take for its own gets through, no
-// line but one that is to be copied is wider than the screen, and words are whole. It returns the text of 80 columns.
+// shown draws a sheet in all forms and widths: nothing that a terminal or a browser would take for its own gets through, no line but one to
+// copy is wider than the screen, and words are whole. It returns the text of 80 columns.
 func shown(t *testing.T, s *sheet.Sheet) (at80 string) {
 	t.Helper()
 	safe(t, drawn(t, s, 0))
@@ -242,7 +241,7 @@ func dump(b *bytes.Buffer, v reflect.Value, indent string) {
 	}
 }
 
-// filled is a table without the columns that nobody sees, as nothing is in them. So a new one is in those golden files alone that have
+// filled is a table without the columns that no one sees, as nothing is in them. So a new one is only in those golden files that have
 // something to show in it.
 func filled(t sheet.Table) sheet.Table {
 	rows := slices.Clone(t.Rows)

@@ -203,8 +203,7 @@ func explainBuild(g *report.Go) []string {
 	}
 }
 
-// explainSwitch says how one of the runtime's two switches stands, and who set it, where it is not on by itself. Before Go 1.25
-// there were none.
+// explainSwitch says how one of the runtime's two switches is set, and by what, unless it has its default. Before Go 1.25 there were none.
 func explainSwitch(name string, s report.Setting) string {
 	by := cmp.Or(around(" (GODEBUG says ", s.Env, ")"), around(" (", s.Built, " is built in)"))
 	return when(by != "", ", "+name+map[bool]string{true: " on", false: " off"}[s.On]+by)

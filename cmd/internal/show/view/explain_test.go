@@ -153,7 +153,7 @@ func TestShorten(t *testing.T) {
 }
 
 // randomExplain is of a Go program of any version, started in any way, that wants some CPUs and some memory under limits of its own or
-// above, beside others. The same look is a line of ps.
+// above, alongside others. The same look is a line of ps.
 func randomExplain(random *rand.Rand) (*report.Explain, *report.Ps) {
 	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
 	word := func(of ...string) string { return of[random.IntN(len(of))] }
@@ -256,7 +256,7 @@ func randomExplain(random *rand.Rand) (*report.Explain, *report.Ps) {
 	return report.NewExplain(facts), report.NewPs(host.Result{System: system, Processes: []host.Process{p}, Looked: 1})
 }
 
-// TestExplainAgrees draws random programs: no sentence about one denies another, nor the figures beside it, and ps says the same.
+// TestExplainAgrees draws random programs: no sentence about one denies another, nor the figures next to it, and ps says the same.
 func TestExplainAgrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(13, 14))
 	words := map[string]int{}

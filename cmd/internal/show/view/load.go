@@ -221,7 +221,7 @@ func countOf(n, of int64) string {
 	return quantity.Count(n) + when(n != 0, around(" (", quantity.Part(n, of), ")"))
 }
 
-// loadServer says what the kernel did to the server meanwhile.
+// loadServer says what the kernel did to the server during the load.
 func loadServer(s report.LoadServer) (facts sheet.Facts) {
 	facts.Add("server", around("", s.Name, ", ")+"PID "+strconv.Itoa(s.PID)+around(", limit ", known(s.LimitCPUs, quantity.CPUs), "")+
 		around("; used ", known(s.CPUSeconds, quantity.Seconds), " of CPU time")+

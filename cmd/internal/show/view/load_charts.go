@@ -39,7 +39,7 @@ func loadCurve(d *report.Load) *sheet.Field {
 	return c
 }
 
-// curveWords says what the curves show, for those who can't see them.
+// curveWords says what the curves show, for readers who can't see them.
 func curveWords(d *report.Load) string {
 	var parts []string
 	service := d.Service.Values()

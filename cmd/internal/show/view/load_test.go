@@ -245,7 +245,7 @@ func loads() map[string]*report.Load {
 	return all
 }
 
-// searched is the document of a search: of its windows there is no result.
+// searched is the document of a search: it has no result of its windows.
 func searched() *report.Load {
 	d := report.Load{Summary: loadtest.Summarise(servedLoad{plan: load.Plan{Targets: []load.Target{{URL: "http://127.0.0.1:8080/cart"}}, Rate: 1}, change: func(r *load.Result) {
 		r.CPU, r.MostConns, r.Opened = 0, 0, 0
@@ -290,7 +290,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestLoadAgrees draws random loads: no sentence of one denies another, nor the figures beside it.
+// TestLoadAgrees draws random loads: no sentence of one denies another, nor the figures next to it.
 func TestLoadAgrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
@@ -369,7 +369,7 @@ func TestLoadSays(t *testing.T) {
 		"find-max": "sustains 840/s, fails 924/s",
 	} {
 		for form, text := range forms(t, Load(all[name])) {
-			if word, rest, ok := strings.Cut(want, ": "); ok && form == "page" { // there the word stands apart
+			if word, rest, ok := strings.Cut(want, ": "); ok && form == "page" { // there the word is on its own
 				if !strings.Contains(text, word) {
 					t.Errorf("%s: the %s does not say %q", name, form, word)
 				}

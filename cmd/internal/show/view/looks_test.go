@@ -118,7 +118,7 @@ type part struct {
 	fields            []string // how much is drawn where
 }
 
-// lookNow looks at the page as it is shown.
+// lookNow looks at the page as shown now.
 func lookNow(t *testing.T, ctx context.Context, w window) (look, []byte) {
 	t.Helper()
 	l := look{name: w.String()}
@@ -371,7 +371,7 @@ func compareParts(want, got []part) (differences []string) {
 
 func far(a, b, most int) bool { return a-b > most || b-a > most }
 
-// compareFields compares what is drawn. What moved into a field beside is no difference.
+// compareFields compares what is drawn. What moved into the next field does not count as a difference.
 func compareFields(want, got []string) string {
 	if len(want) == 0 || len(got) == 0 {
 		if len(want) != len(got) {
@@ -396,7 +396,7 @@ func compareFields(want, got []string) string {
 	return ""
 }
 
-// nearest is how far a value is from the nearest one of a field and those beside it.
+// nearest is how far a value is from the nearest one of a field and its neighbours.
 func nearest(v int, fields []string, x, y int) int {
 	least := 9
 	for j := max(0, y-1); j <= min(len(fields)-1, y+1); j++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 )
 
-// hostile is a text that tries to break whatever it is put into.
+// hostile is a text that tries to break anything it is put into.
 const hostile = `</script><b>x` + "\x1b[2J\u202e" + `<!--"'&{{.}}`
 
 // words are those of commands that are elements of their own.
@@ -54,12 +54,12 @@ func sane(t *testing.T, s *sheet.Sheet) {
 	}
 }
 
-// histogram is a whole histogram in a document, which is no text.
+// histogram is a whole histogram in a document, which isn't text.
 var histogram = regexp.MustCompile(`"hdr_v2":"[^"]*"`)
 
 var (
 	loading = regexp.MustCompile(`(?i)https?:|//[a-z]|\bsrc\s*=|\bsrcset\b|url\(|@import|@font-face|<(link|img|iframe|object|embed|base|form)\b|\son[a-z]+\s*=|javascript:`)
-	outside = regexp.MustCompile(`http://[a-z0-9.]+:[0-9]+/[a-z/?=0-9]*|"hdr_v2":"[^"]*"`) // looks like a link in a document and is none
+	outside = regexp.MustCompile(`http://[a-z0-9.]+:[0-9]+/[a-z/?=0-9]*|"hdr_v2":"[^"]*"`) // looks like a link in a document but isn't one
 	titles  = regexp.MustCompile(` title="[^"]*"`)                                         // names of functions such as parseHTTP, with a colon behind them
 	link    = regexp.MustCompile(`href="([^"]*)"`)
 )

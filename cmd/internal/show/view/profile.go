@@ -12,7 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 )
 
-// Profile shows what the profile is of, beside which limit, its CPU time by class, and why that is no verdict.
+// Profile shows what the profile is of, under which limit, its CPU time by class, and why that is not a verdict.
 func Profile(d *report.Profile) *sheet.Sheet {
 	s := &sheet.Sheet{
 		Verb: "profile", Subject: d.Subject(), Heading: true, Warnings: d.Warnings, Document: d, Command: report.Typed(d.Command),
@@ -30,7 +30,7 @@ func Profile(d *report.Profile) *sheet.Sheet {
 	return s
 }
 
-// profileClaim is how the program fared under its limit, as far as that is known, and what its classes suggest: no verdict.
+// profileClaim is how the program fared under its limit, if that is known, and what its classes suggest: not a verdict.
 func profileClaim(d *report.Profile) sheet.Claim {
 	c := sheet.Claim{Word: "no verdict", Tone: sheet.Unsure, Text: d.Answer()}
 	if hint := d.Hint(); d.Excess.Share != nil {
@@ -74,7 +74,7 @@ func profileLimit(l report.ProfileLimit) string {
 		"not given: --limit CPUS or --pid PID compares the CPU time with one")
 }
 
-// profileUsed is how much CPU time a second was used, by whose count.
+// profileUsed is how much CPU time a second was used, and by which count.
 func profileUsed(d *report.Profile) string {
 	counted := known(d.Process, func(p report.ProfileProcess) *float64 { return p.CPUs })
 	text := joined(", ", around("", known(d.CPUs, quantity.UsedCPUs), " by the profile"),
@@ -150,7 +150,7 @@ func profileClasses(d *report.Profile) *sheet.Table {
 	return t
 }
 
-// group puts a title above rows, unless there are none.
+// group puts a title above rows, if there are any.
 func group(title string, rows []sheet.Row) []sheet.Row {
 	if len(rows) == 0 {
 		return nil

@@ -204,7 +204,7 @@ func randomProfile(random *rand.Rand) *report.Profile {
 	return d
 }
 
-// TestProfileAgrees draws random profiles: no sentence of one denies another, nor the figures beside it.
+// TestProfileAgrees draws random profiles: no sentence of one denies another, nor the figures next to it.
 func TestProfileAgrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 12))
 	hints := map[string]int{}

@@ -48,7 +48,7 @@ func psFindings(findings []finding.Finding) []sheet.Block {
 	return []sheet.Block{wrong, noted}
 }
 
-// PsLook shows the table alone, for a screen that is drawn again and again: of so many rows at most, 0 for all.
+// PsLook shows the table alone, for a screen that is redrawn: of rows rows at most, 0 for all.
 func PsLook(d *report.Ps, rows int) *sheet.Sheet {
 	s := &sheet.Sheet{Verb: "ps", Document: d}
 	shown := d.Processes

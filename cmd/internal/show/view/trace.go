@@ -137,7 +137,7 @@ func traceSamples(d *report.Trace) string {
 // traceShown is how many of the longest freezes are seen at once.
 const traceShown = 3
 
-// traceLongest is the table of some of the longest freezes, with who was there.
+// traceLongest is the table of some of the longest freezes, with what was there.
 func traceLongest(d *report.Trace, longest []report.TraceMoment) *sheet.Table {
 	t := &sheet.Table{Columns: []sheet.Column{
 		{Title: "at"},
@@ -154,13 +154,13 @@ func traceLongest(d *report.Trace, longest []report.TraceMoment) *sheet.Table {
 	return t
 }
 
-// traceRan says who was running in a freeze.
+// traceRan says what was running in a freeze.
 func traceRan(m report.TraceMoment) string {
 	none := cmp.Or(when(m.Ps > 0, quantity.Plural(m.Ps, "P")+" of the runtime, without a goroutine"), "nobody")
 	return cmp.Or(traceWho(m.Running), none) + when(m.Serving, "; serving requests") + when(m.GC, "; garbage collection")
 }
 
-// traceWaited says who could have run.
+// traceWaited says what could have run.
 func traceWaited(m report.TraceMoment) string {
 	who := around(": ", traceWho(m.Waiting), when(m.Waited > len(m.Waiting), ", …"))
 	return when(m.Waited > 0, quantity.Plural(m.Waited, "goroutine")+who)
@@ -182,7 +182,7 @@ func traceWho(list []report.TraceGoroutine) string {
 	return strings.Join(names, ", ")
 }
 
-// traceEach tells goroutines apart, for pages: by their numbers, and by how long they had been there, where that is known.
+// traceEach distinguishes goroutines, for pages: by their numbers, and by how long they had been there, if that is known.
 func traceEach(list []report.TraceGoroutine) (lines []string) {
 	for _, g := range list {
 		if g.For <= 0 {

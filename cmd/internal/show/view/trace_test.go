@@ -165,7 +165,7 @@ func traces(t *testing.T) map[string]*report.Trace {
 	return made
 }
 
-// TestTraceAgrees draws random traces: no sentence of one denies another, nor the figures beside it.
+// TestTraceAgrees draws random traces: no sentence of one denies another, nor the figures next to it.
 func TestTraceAgrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 7))
 	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
@@ -227,7 +227,7 @@ func TestTraceAgrees(t *testing.T) {
 	}
 }
 
-// hostileTrace has in its names and numbers what must not reach a screen or a page as it is.
+// hostileTrace has in its names and numbers what must not reach a screen or a page unchanged.
 func hostileTrace(t *testing.T) *report.Trace {
 	d := traces(t)["throttled"]
 	bad := "a\x1b[31m<script>alert(1)</script>\u202e\n</script>*x*"

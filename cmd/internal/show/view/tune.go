@@ -53,7 +53,7 @@ func Tune(document *report.Tune) *sheet.Sheet {
 	return s
 }
 
-// A tuneDoc is a document with what is looked up in it again and again.
+// A tuneDoc is a document with what is looked up in it repeatedly.
 type tuneDoc struct {
 	*report.Tune
 	gogc bool // any setting has one
@@ -73,7 +73,7 @@ func (d *tuneDoc) color(k report.TuneKey) sheet.Color {
 // A dimension is what settings differ in.
 type dimension struct {
 	name string
-	of   func(report.TuneKey) string // dash: it is as it is
+	of   func(report.TuneKey) string // dash: it is left unchanged
 }
 
 // dimensions are GOMAXPROCS, GOGC, and what else is varied.
@@ -101,7 +101,7 @@ func (d *tuneDoc) dimensions() (all []dimension) {
 	return all
 }
 
-// name tells a setting from the others, in few letters.
+// name distinguishes a setting from the others, in few letters.
 func (d *tuneDoc) name(k report.TuneKey) string {
 	var values []string
 	for _, dim := range d.dimensions() {
@@ -137,7 +137,7 @@ func (d *tuneDoc) parts() (parts []tunePart) {
 	return parts
 }
 
-// word is the answer in a word. A limit that will do is no change.
+// word is the answer in a word. A limit that will do is not a change.
 func (d *tuneDoc) word() string {
 	switch {
 	case d.Failure != "":
@@ -150,9 +150,9 @@ func (d *tuneDoc) word() string {
 	return d.Verdict.Kind
 }
 
-const failedWord = "error" // ended it, whatever is known all the same
+const failedWord = "error" // ended it, regardless of what is known all the same
 
-// tone is that of the word: what to change, and what to weigh, is to be seen from afar.
+// tone is that of the word: what to change, and what to weigh, must be visible from afar.
 func (d *tuneDoc) tone() sheet.Tone {
 	switch d.word() {
 	case string(search.Change), "enough":
@@ -206,7 +206,7 @@ func (p tunePart) section(blocks ...sheet.Block) sheet.Section {
 	return s
 }
 
-// where says which load it is; "" if there is none.
+// where says which load it is; "" if there isn't one.
 func (p tunePart) where() string {
 	l := p.TuneLoad
 	switch {
@@ -258,14 +258,14 @@ func (p tunePart) median(s report.TuneSetting, of string) string {
 
 // tuneMedian writes a measure's; "" if it is not known.
 func tuneMedian(s report.TuneSetting, of lab.Measure) string {
-	if of == lab.GCShare && s.GC != nil && s.GC.CPUShare > 0 { // also where no run that counts told its collections
+	if of == lab.GCShare && s.GC != nil && s.GC.CPUShare > 0 { // also where no run that counts reported its collections
 		return quantity.Share(s.GC.CPUShare)
 	}
 	m := s.Metrics[string(of)]
 	return when(m.N > 0, quantity.UnitOf(string(of)).Text(m.Median))
 }
 
-// typical writes what stands beside a change; without one it is the median.
+// typical writes what is next to a change; without one it is the median.
 func (p tunePart) typical(s report.TuneSetting, of string) string {
 	if v, ok := p.Beside(s, of); ok {
 		return effectText(of, v)
@@ -284,7 +284,7 @@ func effectText(of string, v float64) string {
 	return quantity.Latency(v)
 }
 
-// effectTone is how an effect is meant: it is none where it is not sure.
+// effectTone is how an effect is intended: no tone where it is not sure.
 func effectTone(e report.TuneEffect) sheet.Tone { return tones[e.Says] }
 
 // settings are the table of a load.
@@ -643,7 +643,7 @@ func (d *tuneDoc) environment() (f sheet.Facts) {
 	return f
 }
 
-// tuneBenchstat is for those who know benchstat.
+// tuneBenchstat is for users who know benchstat.
 func tuneBenchstat(parts []tunePart) sheet.Commands {
 	filter := ""
 	if slices.ContainsFunc(parts, func(p tunePart) bool { return p.Rival != nil }) {

@@ -28,7 +28,7 @@ type drawnProgram struct {
 	noise    [2]float64      // of the tail, and of the CPU time
 	errors   map[int]float64 // share of its requests, in %
 	fails    map[int]float64 // share of its runs
-	beside   float64         // share of the runs beside which something else ran
+	beside   float64         // share of the runs during which something else ran
 	sliced   bool
 	void     float64 // share of the runs that are not valid
 	slo      float64 // seconds; 0: none
@@ -86,7 +86,7 @@ func (p *drawnProgram) run(s *tune.Study, next search.TuneRun) tune.Run {
 	return r
 }
 
-// drawTune is the document of a tune that ends by itself, is interrupted, or has a budget.
+// drawTune is the document of a tune that ends on its own, is interrupted, or has a budget.
 func drawTune(t *testing.T, random *rand.Rand) *report.Tune {
 	t.Helper()
 	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
@@ -159,7 +159,7 @@ func drawTune(t *testing.T, random *rand.Rand) *report.Tune {
 	return d
 }
 
-// TestTuneAgrees draws random tunes: no sentence of one denies another, nor the figures beside it.
+// TestTuneAgrees draws random tunes: no sentence of one denies another, nor the figures next to it.
 func TestTuneAgrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	kinds := map[string]int{}

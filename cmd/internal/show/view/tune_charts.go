@@ -21,7 +21,7 @@ func (p tunePart) drawings() []sheet.Section {
 	return s.Sections
 }
 
-// label names a setting beside a drawing.
+// label names a setting next to a drawing.
 func (p tunePart) label(s report.TuneSetting, lines ...sheet.Cell) sheet.Label {
 	tag := ""
 	switch {
@@ -172,7 +172,7 @@ func (p tunePart) effects() *sheet.Rows {
 	return c
 }
 
-// band is what lies within a margin; nil: there is none that could be drawn.
+// band is what lies within a margin; nil: none that could be drawn.
 func band(margin float64) *sheet.Band {
 	if !(margin > 0 && margin <= 1) {
 		return nil

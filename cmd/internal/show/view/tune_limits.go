@@ -126,7 +126,7 @@ func (d *tuneDoc) memoryChart() *sheet.Field {
 			continue
 		}
 		c.X.Ticks = append(c.X.Ticks, float64(l.Memory))
-		c.Y.High = max(c.Y.High, headroom*l.CPU) // from 0: small differences are to look small
+		c.Y.High = max(c.Y.High, headroom*l.CPU) // from 0: small differences must look small
 		text := joined("; ", d.LimitText(l)+": "+latency(l.CPU), d.Enough(l))
 		line.Points = append(line.Points, sheet.Point{X: float64(l.Memory), Y: l.CPU, Show: sheet.Small, Title: text})
 		about = append(about, text)
@@ -142,7 +142,7 @@ func (d *tuneDoc) memoryChart() *sheet.Field {
 	return c
 }
 
-// latency writes a time; "" if there is none.
+// latency writes a time; "" for none.
 func latency(seconds float64) string {
 	if seconds <= 0 {
 		return ""

@@ -209,7 +209,7 @@ var hostileTexts = map[string]string{
 	"csv": `=1+1,"x` + "\n", "tooLong": strings.Repeat("word ", 2000),
 }
 
-// fenced is what Markdown takes as it is.
+// fenced is what Markdown shows unchanged.
 var fenced = regexp.MustCompile("(?s)\n```+\n.*?\n```+\n")
 
 func TestTuneIsSafe(t *testing.T) {

@@ -84,15 +84,15 @@ const dash = "–"
 
 func orDash(text string) string { return cmp.Or(text, dash) }
 
-// tones says how the word of an answer is meant. One that is not here is not settled, or neither good nor bad.
+// tones says how the word of an answer is intended. One that is not here is not settled, or neither good nor bad.
 var tones = map[string]sheet.Tone{
 	string(lab.Set): sheet.Good, string(lab.Keep): sheet.Strong, string(lab.Failed): sheet.Bad, string(lab.Trade): sheet.Warn,
 	string(lab.Better): sheet.Good, string(lab.NoWorse): sheet.Good, string(lab.Worse): sheet.Bad, "held": sheet.Good, "missed": sheet.Bad,
 	string(freeze.None): sheet.Good, string(freeze.Throttled): sheet.Bad, string(freeze.Contended): sheet.Bad,
 }
 
-// A frontRow is a setting that no other beats in all that counts: what to call it, what it does to CPU time and to the tail
-// beside the one that others are compared with, a change and its interval each, and the flag that accepts it.
+// A frontRow is a setting that no other beats in all that counts: what to call it, what it does to CPU time and to the tail compared with
+// the base, a change and its interval each, and the flag that accepts it.
 type frontRow struct {
 	sheet.Row
 	changes []sheet.Cell

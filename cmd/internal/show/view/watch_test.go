@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/report"
 )
 
-// watched is a heartbeat of so much time with these freezes.
+// watched is a heartbeat of this length with these freezes.
 func watched(wall time.Duration, gaps []freeze.Gap) *heartbeat.Observation {
 	o := &heartbeat.Observation{}
 	o.Add(heartbeat.Pulse{At: wall, Beats: int64(wall / heartbeat.Interval), CPU: wall / 200, Freezes: gaps})
@@ -101,7 +101,7 @@ func watches() map[string]*report.Watch {
 	return made
 }
 
-// hostileWatch has in its names and texts what must not reach a screen or a page as it is.
+// hostileWatch has in its names and texts what must not reach a screen or a page unchanged.
 func hostileWatch() *report.Watch {
 	d := watches()["throttled"]
 	bad := "a\x1b[31m<script>alert(1)</script>\u202e\n</script>*x*"
@@ -126,7 +126,7 @@ func TestWatch(t *testing.T) {
 	sane(t, Watch(&report.Watch{}))
 }
 
-// randomWatch is a group that wants some CPUs, under a limit and beside others.
+// randomWatch is a group that wants some CPUs, under a limit and alongside others.
 func randomWatch(random *rand.Rand) *report.Watch {
 	pick := func(of ...float64) float64 { return of[random.IntN(len(of))] }
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -183,7 +183,7 @@ func randomWatch(random *rand.Rand) *report.Watch {
 	return &d
 }
 
-// TestWatchAgrees draws random watches: no sentence of one denies another, nor the figures beside it.
+// TestWatchAgrees draws random watches: no sentence of one denies another, nor the figures next to it.
 func TestWatchAgrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	causes := map[string]int{}

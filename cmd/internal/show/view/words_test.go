@@ -12,10 +12,10 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/show/sheet"
 )
 
-// wordLike is a word that is long enough to be told from a unit, with the mark of a cut behind it or before it.
+// wordLike is a word that is long enough not to be a unit, with the mark of a cut behind it or before it.
 var wordLike = regexp.MustCompile(`…?\p{L}{4,}…?`)
 
-// wordsOf are all words that a sheet may show: those of its texts, shorter forms too, and what stands on a screen that has room
+// wordsOf are all words that a sheet may show: those of its texts, shorter forms too, and what is on a screen that has room
 // for everything, which has some of render's own.
 func wordsOf(t *testing.T, s *sheet.Sheet) map[string]bool {
 	words := map[string]bool{}
@@ -26,8 +26,8 @@ func wordsOf(t *testing.T, s *sheet.Sheet) map[string]bool {
 	return words
 }
 
-// brokenWords finds words on a screen that are not whole, and texts that are cut where there is room: nothing that stands with
-// them is as wide as the screen.
+// brokenWords finds words on a screen that are not whole, and texts that are cut where there is room: nothing next to them is as wide as
+// the screen.
 func brokenWords(whole map[string]bool, text string, width int) (found []string) {
 	for _, block := range strings.Split(text, "\n\n") {
 		widest := 0
@@ -47,10 +47,10 @@ func brokenWords(whole map[string]bool, text string, width int) (found []string)
 	return found
 }
 
-// cutLeaves is how much room there may be beside what is cut.
+// cutLeaves is how much room there may be next to what is cut.
 const cutLeaves = 4
 
-// addWords adds the words of all texts in a value, as they are and as they are quoted if a terminal must not get them.
+// addWords adds the words of all texts in a value, unchanged and as they are quoted if a terminal must not get them.
 func addWords(words map[string]bool, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
