@@ -6,7 +6,7 @@
 //	search     what to measure next, and the verdict
 //	lab        a fixed plan of runs, its journal, and what the runs say
 //	generator  what a foreign load generator has printed
-//	loadtest   a load beside what the limit did meanwhile, and the highest rate
+//	loadtest   a load next to what the limit did meanwhile, and the highest rate
 //	trial      one run of one setting
 //	tune       the best setting of a program, found by trying
 package study

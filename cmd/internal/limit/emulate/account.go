@@ -16,7 +16,7 @@ type account struct {
 	pool   time.Duration // of this period's quota
 	local  time.Duration // drawn and not used; below zero is a debt
 	next   time.Duration // when the next period begins
-	used   time.Duration // as last told
+	used   time.Duration // as last reported
 	active bool          // periods are counted
 	idle   bool          // nothing was drawn since the period began
 	held   bool
@@ -25,7 +25,7 @@ type account struct {
 	counters Counters // the finished part
 }
 
-// The kernel's sched_cfs_bandwidth_slice_us, which hardly anybody changes, and what a CPU that goes idle keeps of a
+// The kernel's sched_cfs_bandwidth_slice_us, which is hardly ever changed, and what a CPU that goes idle keeps of a
 // slice (min_cfs_rq_runtime).
 const (
 	slice = 5 * time.Millisecond

@@ -8,7 +8,7 @@ import (
 const ms = time.Millisecond
 
 func TestAccount(t *testing.T) {
-	// A look is one step: what has been used by then in all, and what is to come of it.
+	// A look is one step: what has been used by then in all, and what should come of it.
 	type look struct {
 		now, used time.Duration
 		hold      bool
@@ -153,7 +153,7 @@ func TestAccount(t *testing.T) {
 			1,
 			[]look{
 				{50 * ms, 120 * ms, true, 50 * ms},   // 70 below
-				{450 * ms, 120 * ms, false, 50 * ms}, // −20 at 100, 30 at 200: continued then, late as it is
+				{450 * ms, 120 * ms, false, 50 * ms}, // −20 at 100, 30 at 200: continued then, though late
 			},
 			Counters{CPU: 120 * ms, Periods: 4, Throttled: 2, ThrottledTime: 150 * ms, LongestStandstill: 150 * ms},
 		},

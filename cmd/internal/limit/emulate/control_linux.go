@@ -26,7 +26,7 @@ type Controller struct {
 	stopping bool
 	over     bool     // the loop has ended
 	final    Counters // as it was then
-	failure  error    // why nothing is held any more
+	failure  error    // why nothing is held any longer
 }
 
 // Check returns why no process can be held here, or nil.

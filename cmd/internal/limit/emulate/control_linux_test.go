@@ -67,7 +67,7 @@ func pool() {
 	<-done
 }
 
-// stops has a child and tells of every stop of it that waiting shows.
+// stops has a child and reports every stop of it that waiting shows.
 func stops() {
 	child := self("burn")
 	if err := child.Start(); err != nil {
@@ -172,7 +172,7 @@ func groupOf(group int) (pids []int) {
 	return pids
 }
 
-// share runs a program under a limit of half a CPU for a while, and tells what it used of one CPU.
+// share runs a program under a limit of half a CPU for a while, and returns what it used of one CPU.
 func share(t *testing.T, cmd *exec.Cmd) (float64, Counters) {
 	t.Helper()
 	pid := start(t, cmd)
@@ -274,7 +274,7 @@ func TestStorm(t *testing.T) {
 	tree.guard.stop()
 }
 
-// TestDaemons are found though their parents ended before anybody looked.
+// TestDaemons are found though their parents ended before the first look.
 func TestDaemons(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "read x; (setsid sh -c 'sleep 1000 & exec sleep 1000' & ); read x")
 	in, _ := cmd.StdinPipe()
@@ -322,7 +322,7 @@ func TestStopContinues(t *testing.T) {
 	}
 }
 
-// TestLeavesOthersStops: who was stopped by somebody else stays so.
+// TestLeavesOthersStops: a process that something else stopped stays stopped.
 func TestLeavesOthersStops(t *testing.T) {
 	t.Run("before", func(t *testing.T) {
 		pid := start(t, self("burn"))
@@ -453,7 +453,7 @@ func TestGuardForgets(t *testing.T) {
 	if err := g.start(0); err != nil {
 		t.Fatal(err)
 	}
-	// Of two stopped processes one is dropped again: the guard ends the other when its pipe ends.
+	// One of two stopped processes is dropped again: the guard ends the other when its pipe ends.
 	var pids []int
 	for i := range 2 {
 		pid := start(t, exec.Command("sleep", "1000"))

@@ -17,10 +17,10 @@
 //   - A parent within the program gets SIGCHLD for a child's stop unless it set SA_NOCLDSTOP. It does not see the stop
 //     by waitpid with WUNTRACED, since it is stopped first and continued last. The parent of the first process does.
 //   - SIGTSTP that comes while a process is held is passed on when the hold ends, not at once. A SIGCONT to a held
-//     process, whoever sends it, sets it free until the next period.
+//     process, no matter who sends it, sets it free until the next period.
 //   - A process that is started is held from when it is first seen, which is before its parent is held or, at the
 //     latest, with the next look. A daemon is not found if it was started before Start tagged the program, or if its
-//     program has a hard limit for real-time scheduling. The time of a process that was never seen and that nobody
+//     program has a hard limit for real-time scheduling. The time of a process that was never seen and that no one
 //     waited for is not counted.
 //   - Processes that run as another user can't be held, if we may not signal them.
 //   - While the process that holds is stopped itself, nothing is held again.

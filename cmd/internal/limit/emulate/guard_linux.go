@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// guard is a process that ends what is left of the program if we are killed: nothing would hold it any more, and what is stopped would
-// stay so. It is a shell that reads from a pipe which only we
-// have open: it sleeps until it is told something, and the end of the pipe is our end. It is in a session of its own, so
-// that no key of a terminal reaches it.
+// guard is a process that ends what is left of the program if we are killed: nothing would hold it any longer, and what is stopped would
+// stay so. It is a shell that reads from a pipe which only we have open: it sleeps until a line comes, and the end of the pipe is our end.
+// It is in a session of its own, so that no key of a terminal reaches it.
 //
 // It is a shell and not this program once more: that would take a hook in main or an init of every program that imports
 // us, and ten times the memory. All that the shell does is built in; it starts nothing.
@@ -22,11 +21,11 @@ type guard struct {
 
 const shell = "/bin/sh"
 
-// guardScript knows a process by its number and its start, as numbers are used again. The start is field 22 of the
-// stat file, the 20th after the name. The last line that is read has no newline if we were killed while writing it; then
-// read fails, and the line is dropped: what it would have named is not stopped yet. Those that it was not told of, daemons
-// too, have the tag, which is a number that no other process has: see tree. While it looks for them some may start others,
-// so it looks again; one that has ended and is not yet waited for is found each time.
+// guardScript knows a process by its number and its start, as numbers are used again. The start is field 22 of the stat file, the 20th
+// after the name. The last line that is read has no newline if we were killed while writing it; then read fails, and the line is dropped:
+// what it would have named is not stopped yet. Those that were not named, daemons too, have the tag, which is a number that no other
+// process has: see tree. While it looks for them some may start others, so it looks again; one that has ended and is not yet waited for is
+// found each time.
 const guardScript = `trap '' INT QUIT HUP TERM TSTP TTIN TTOU
 tag=$1 held=' '
 while read -r what pid start; do
@@ -76,7 +75,7 @@ func (g *guard) start(tag uint64) error {
 	return nil
 }
 
-// hold tells the guard that a process will be stopped, drop that it won't be any more.
+// hold tells the guard that a process will be stopped, drop that it no longer will be.
 func (g *guard) hold(m *member) error { return g.tell("hold %d %d\n", m.pid, m.start) }
 func (g *guard) drop(m *member) error { return g.tell("drop %d %d\n", m.pid, m.start) }
 

@@ -4,9 +4,8 @@ import "time"
 
 // ledger adds up the CPU time of a tree of processes, of which some come and go between two looks. It is pure.
 //
-// A process has a clock of its own, in nanoseconds. The time of children that it has waited for is added to its
-// reaped time: that is how children count that were never seen. Of those that were seen it would count twice, so that
-// what is expected there is noted as owed.
+// A process has a clock of its own, in nanoseconds. The time of children that it has waited for is added to its reaped time: that is how
+// children count that were never seen. Those that were seen would count twice, so what is expected there is noted as owed.
 type ledger struct {
 	used  time.Duration // never falls
 	procs map[int]*entry
@@ -54,8 +53,8 @@ func (l *ledger) reaped(pid, parent int, t time.Duration) {
 	l.used += more - known
 }
 
-// gone notes that a process is no more. Its parent has waited for it, or nobody counts it: a parent may ignore
-// SIGCHLD, and then nothing comes.
+// gone notes that a process no longer exists. Its parent has waited for it, or its time is not counted there: a parent may ignore SIGCHLD,
+// and then nothing comes.
 func (l *ledger) gone(pid int) {
 	e := l.procs[pid]
 	if e == nil {

@@ -18,7 +18,7 @@ type status struct {
 	start       uint64        // when it was started: with the pid it names a process for good
 }
 
-// stopped reports whether somebody has stopped the process. A debugger's stop is a t.
+// stopped reports whether the process is stopped. A debugger's stop is a t.
 func (s status) stopped() bool { return s.state == 'T' || s.state == 't' }
 
 // ended reports whether it is only a remnant.

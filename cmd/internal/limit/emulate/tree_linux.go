@@ -15,10 +15,10 @@ import (
 
 // tree is a process and what it has started: their CPU time, and the signals to them.
 //
-// How a new process is recognised: by its parent, which must be one of ours, or by a tag. The tag is the soft limit
-// RLIMIT_RTTIME of the first process, set to a value that nobody else has. It is inherited whatever happens to the
-// parents, so that daemons are found too; it takes no privilege; and as a limit of a hundred thousand years on real-time
-// scheduling it has no effect. Only programs that list their limits can see it.
+// How a new process is recognised: by its parent, which must be one of ours, or by a tag. The tag is the soft limit RLIMIT_RTTIME of the
+// first process, set to a value that no other process has. It is inherited regardless of what happens to the parents, so that daemons are
+// found too; it takes no privilege; and as a limit of a hundred thousand years on real-time scheduling it has no effect. Only programs that
+// list their limits can see it.
 //
 // PR_SET_CHILD_SUBREAPER, by which orphans would become children of this process, is not used: it applies to the whole
 // process, so that we would get the orphans of all its other children as well, could not tell them from our own, and
@@ -49,7 +49,7 @@ type member struct {
 	start uint64
 	pidfd int  // -1: not available
 	stat  int  // /proc/PID/stat, open
-	held  bool // stopped by us, and by nobody else
+	held  bool // stopped by us, and by no one else
 	told  bool // the guard knows it
 }
 
@@ -181,7 +181,7 @@ func (t *tree) status(m *member) (status, bool) {
 }
 
 // look brings the CPU time up to date and takes in new processes, unless that was done a moment ago and is expensive.
-// When the first process has ended, whoever asks wants the whole sum.
+// When the first process has ended, the caller wants the whole sum.
 func (t *tree) look() time.Duration {
 	t.clocks()
 	if t.changed() && (time.Now().After(t.pause) || t.firstEnded()) {
@@ -216,7 +216,7 @@ func (t *tree) search() (found bool) {
 	return found
 }
 
-// clocks reads the clocks, and drops the processes that have none any more.
+// clocks reads the clocks, and drops the processes that no longer have one.
 func (t *tree) clocks() {
 	kept := t.members[:0]
 	for _, m := range t.members {
@@ -356,7 +356,7 @@ func (t *tree) hold() error {
 	}
 }
 
-// stop stops one process, if nobody else has.
+// stop stops one process, if no one else has.
 func (t *tree) stop(m *member) error {
 	if m.held {
 		return nil
@@ -390,8 +390,8 @@ func (t *tree) awaitStop(m *member) {
 // moves reports whether a thread in this state has not taken a stop, or may do something before it does.
 func moves(state byte) bool { return state == 'R' || state == 'S' }
 
-// threadsStand reports whether all threads of a process have taken its stop: each does so by itself, and any may be the one
-// that sleeps in waitpid.
+// threadsStand reports whether all threads of a process have taken its stop: each does so on its own, and any may be the one that sleeps in
+// waitpid.
 func (t *tree) threadsStand(m *member) bool {
 	tasks := t.proc + "/" + strconv.Itoa(m.pid) + "/task"
 	entries, err := os.ReadDir(tasks)
@@ -453,8 +453,8 @@ func (t *tree) release() {
 	}
 }
 
-// resume continues one process. SIGCONT takes away stop signals that others have sent meanwhile: one of them that the
-// program may handle is sent again, and one that it can't means that it is to stay stopped.
+// resume continues one process. SIGCONT removes stop signals that others have sent meanwhile: one of them that the program may handle is
+// sent again, and one that it can't handle means that it must stay stopped.
 func (t *tree) resume(m *member) {
 	waiting := t.pending(m) & stopSignals
 	if waiting&stopSignal != 0 {

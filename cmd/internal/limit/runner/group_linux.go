@@ -22,7 +22,7 @@ import (
 type group struct {
 	version  cgroup.Version
 	cpu      string   // directory with the quota
-	usage    string   // directory with the CPU time; on v1 it may be in a hierarchy of its own; "": nobody counts it
+	usage    string   // directory with the CPU time; on v1 it may be in a hierarchy of its own; "": it isn't counted
 	memory   string   // directory with the memory limit; "": none
 	origins  []string // v1: the groups that our threads are in
 	warnings []error
@@ -205,8 +205,8 @@ func (g *group) makeBelow(dir string, l Limit) error {
 	return nil
 }
 
-// enable gives the children of a group a controller, if they don't have it. We change nobody's groups for that but those
-// that were delegated to us: they are ours.
+// enable gives the children of a group a controller, if they don't have it. The only groups that we change for that are those that were
+// delegated to us: they are ours.
 func enable(dir, controller string) error {
 	file := filepath.Join(dir, "cgroup.subtree_control")
 	data, err := os.ReadFile(file)
@@ -274,7 +274,7 @@ func (g *group) set(l Limit) error {
 	return nil
 }
 
-// limits are what the files of the limits hold, as the kernel tells it.
+// limits are what the files of the limits hold, as the kernel reports it.
 func (g *group) limits() (text string) {
 	for _, file := range []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.max", "memory.limit_in_bytes", "memory.max"} {
 		for _, dir := range g.dirs() {
@@ -321,7 +321,7 @@ func (g *group) warnOfParents(l Limit) {
 	}
 }
 
-// open opens what is read and used while the command runs, and again and again.
+// open opens what is read and used repeatedly while the command runs.
 func (g *group) open() (err error) {
 	if g.version == cgroup.V2 {
 		if g.fd, err = os.Open(g.cpu); err != nil {
@@ -388,7 +388,7 @@ func (g *group) watch(pid int) error {
 	}
 }
 
-// outside is the error of a process that is in no group of ours any more. On version 1 a process that ends is in the root.
+// outside is the error of a process that is no longer in a group of ours. On version 1 a process that ends is in the root.
 func (g *group) outside(pid int) error {
 	own := "/proc/" + strconv.Itoa(pid)
 	data, err := os.ReadFile(own + "/cgroup")
@@ -466,7 +466,7 @@ func (g *group) needs() int64 {
 	}
 	data, _ := os.ReadFile(filepath.Join(g.memory, "memory.stat"))
 	files, known := stat(data, cached)
-	inMemory, _ := stat(data, shared) // counts as cached, though there is no file to read it from again
+	inMemory, _ := stat(data, shared) // counts as cached, though it can't be read from a file again
 	if !known {
 		return 0
 	}

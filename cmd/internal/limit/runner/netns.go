@@ -5,11 +5,11 @@ import (
 	"net"
 )
 
-// A Network is one of its own for a server, so that two servers can listen at the same port at the same time: there is a loopback in it
-// and nothing else, and who wants to talk to the server has to be there too. It takes Linux and root. nil is the one that we are in.
+// A Network is one of its own for a server, so that two servers can listen at the same port at the same time: there is a loopback in it and
+// nothing else, and a client of the server must be there too. It takes Linux and root. nil is the one that we are in.
 type Network struct{ net network }
 
-// NewNetwork makes a network. It lasts until it is closed, and nobody is in it any more.
+// NewNetwork makes a network. It lasts until it is closed and no one is in it any longer.
 func NewNetwork() (*Network, error) {
 	n, err := create()
 	if err != nil {

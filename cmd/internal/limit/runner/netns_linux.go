@@ -12,7 +12,7 @@ import (
 
 type network struct{ file *os.File }
 
-// aside runs something on a thread that ends with it: what it has entered nobody else is to be in.
+// aside runs something on a thread that ends with it: no other goroutine must get into what it has entered.
 func aside(do func() error) error {
 	done := make(chan error, 1)
 	go func() {

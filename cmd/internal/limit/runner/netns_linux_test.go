@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// asServer makes the test binary a server that tells its name, at an address.
+// asServer makes the test binary a server that answers with its name, at an address.
 const asServer = "NETNS_TEST_SERVER"
 
 func TestMain(m *testing.M) {

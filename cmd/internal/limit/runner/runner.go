@@ -77,7 +77,7 @@ func (l Limit) PeriodInForce() time.Duration {
 	return l.Period
 }
 
-// WithCPUs is the limit with another number of CPUs. Without any there is no period and no burst either.
+// WithCPUs is the limit with another number of CPUs. With 0 there is no period and no burst either.
 func (l Limit) WithCPUs(cpus float64) Limit {
 	if l.CPUs = cpus; cpus == 0 {
 		l.Period, l.Burst = 0, 0
@@ -90,7 +90,7 @@ func (l Limit) Quota() time.Duration {
 	return time.Duration(math.Round(l.CPUs * float64(l.PeriodInForce()))).Round(time.Microsecond)
 }
 
-// OutOfMemory begins what is said of a program that the kernel killed for lack of memory.
+// OutOfMemory begins what is said about a program that the kernel killed for lack of memory.
 const OutOfMemory = "out of memory"
 
 // OutOfMemory says so of one that had this limit.
@@ -101,7 +101,7 @@ func (l Limit) OutOfMemory() string {
 	return OutOfMemory + ": limit " + quantity.Bytes(l.Memory)
 }
 
-// countsMemory reports whether the group's memory is to be counted.
+// countsMemory reports whether to count the group's memory.
 func (l Limit) countsMemory() bool { return l.Memory != 0 || l.CountMemory }
 
 // needsGroup reports whether something is limited that takes a group, or its emulation.
@@ -149,10 +149,10 @@ type Command struct {
 type Result struct {
 	Wall time.Duration
 	cgroup.Counters
-	Standstill  time.Duration // the longest that the limit made it stand still, as far as seen
+	Standstill  time.Duration // the longest that the limit was seen to make it stand still
 	PeakMemory  int64         // 0: not known
 	PeakOf      PeakOf
-	PeakNeeded  int64 // the most without pages of files, as far as seen; 0: not known
+	PeakNeeded  int64 // the most that was seen without pages of files; 0: not known
 	OOMKills    int64
 	Voluntary   int64 // context switches
 	Involuntary int64
@@ -272,7 +272,7 @@ type place interface {
 	kind() Kind
 	// command may wrap the command line, and set what the system does when it starts the process.
 	command(*processConfig)
-	// enter moves the calling thread to where the process is to be born, leave moves it back.
+	// enter moves the calling thread to where the process should be born, leave moves it back.
 	enter() error
 	leave()
 	// started says what the process's number is.

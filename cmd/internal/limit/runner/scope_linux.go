@@ -16,8 +16,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/ours"
 )
 
-// scope is a group that systemd makes for a command. It is removed when the last process has ended, which need not be
-// waited for; so what it counts is read while the command runs, again and again.
+// scope is a group that systemd makes for a command. It is removed when the last process has ended, which need not be waited for; so what
+// it counts is read repeatedly while the command runs.
 type scope struct {
 	group
 	limit Limit
@@ -90,7 +90,7 @@ func (s *scope) try() error {
 }
 
 // sweepScopes removes what killed runners have left. A command that was killed while systemd was about to move it leaves an
-// empty scope, of which systemd hears nothing any more.
+// empty scope, of which systemd no longer hears anything.
 func sweepScopes(dir string) {
 	stop := []string{"stop", "--quiet"}
 	if os.Geteuid() != 0 {
@@ -257,7 +257,7 @@ func (s *scope) finish(res *Result) {
 	}
 }
 
-// endAll kills the processes of a group, and those that they start meanwhile, until there are none.
+// endAll kills the processes of a group, and those that they start meanwhile, until none are left.
 func endAll(dir string) (left int) {
 	for range 500 {
 		n := killAll(dir)

@@ -61,7 +61,7 @@ type Standstill struct {
 // Begin takes the first of a row of readings.
 func (s *Standstill) Begin(now time.Time, c cgroup.Counters) { s.moved, s.from = now, c }
 
-// See takes the next. moved tells whether the group ran since the last one, and stood for how long it had stood still before.
+// See takes the next. moved says whether the group ran since the last one, and stood for how long it had stood still before.
 //
 // The time since it last ran holds the standstill and, at its ends, up to two steps of running. The throttled time bounds it too:
 // the CPUs' sum is never less than one of them, and a group that had nothing to do was not throttled.

@@ -63,7 +63,7 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// port is where it is to listen; 0: that is not said.
+// port is where it should listen; 0: that is not said.
 func (r Ready) port() int {
 	text := r.URL
 	if text == "" {
@@ -108,7 +108,7 @@ func (r Ready) missing(seen *answer) string {
 	return fmt.Sprintf("after %v", r.After)
 }
 
-// free checks that nobody is there yet: another process would answer in the server's place, and be measured.
+// free checks that nothing is there yet: another process would answer in the server's place, and be measured.
 func (r Ready) free(ctx context.Context, n *runner.Network) error {
 	var taken bool
 	switch {
@@ -164,7 +164,7 @@ func answers(ctx context.Context, n *runner.Network, url string) bool {
 	return new(answer).take(status(ctx, n, url))
 }
 
-// status is that of an answer; 0: there is none.
+// status is that of an answer; 0: none.
 func status(ctx context.Context, n *runner.Network, url string) int {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -176,8 +176,8 @@ func status(ctx context.Context, n *runner.Network, url string) int {
 	return res.StatusCode
 }
 
-// Get asks a server here, and nobody else: without a proxy, wherever a redirect leads to, and on a connection that does not
-// stay. No more is read of its answer than a page of metrics has.
+// Get asks a server here, and no other: without a proxy, wherever a redirect leads to, and on a connection that is not kept. No more is
+// read of its answer than a page of metrics has.
 func Get(ctx context.Context, url string) (*http.Response, error) { return get(ctx, nil, url) }
 
 func get(ctx context.Context, n *runner.Network, url string) (*http.Response, error) {

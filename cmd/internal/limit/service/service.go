@@ -30,7 +30,7 @@ type Spec struct {
 	Net   *runner.Network // where it is started; nil: in ours
 
 	Each    func(line []byte) bool // takes a line of its output that was asked for; nil: none was
-	Late    func(text string)      // is told what a server that takes its time to get ready is waited for; nil: nobody
+	Late    func(text string)      // gets what a server that is slow to get ready is waited for; nil: not reported
 	Ready   Ready
 	Timeout time.Duration // to get ready (0: a minute)
 	Patient bool          // it gets that time, even where it is seen that it makes no use of it
@@ -54,7 +54,7 @@ type Error struct {
 	Why    string
 	Output []string
 	Killed bool // for lack of memory: what it wrote says nothing about that
-	Apart  bool // what it wrote is not told with it: it may hold secrets, and is kept elsewhere or not at all
+	Apart  bool // what it wrote is not reported with it: it may hold secrets, and is kept elsewhere or not at all
 }
 
 func (e *Error) Error() string {

@@ -175,7 +175,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestInVain: what is seen to be in vain is not waited for.
+// TestInVain: a server that is seen to have no chance of getting ready is not waited for.
 func TestInVain(t *testing.T) {
 	slowtest.Skip(t)
 	elsewhere, _ := spec(t, "good")
@@ -219,7 +219,7 @@ func TestFindNothing(t *testing.T) {
 	}
 }
 
-// Somebody else at the address would be measured in the server's place.
+// Another process at the address would be measured in the server's place.
 func TestTaken(t *testing.T) {
 	s, _ := spec(t, "good")
 	l, err := net.Listen("tcp", s.Ready.Address)

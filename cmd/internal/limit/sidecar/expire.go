@@ -26,7 +26,7 @@ type Expiry struct {
 	Every     time.Duration
 	Env       func(string) string
 	Dir       string    // of the service account's credentials; "": where a pod finds them
-	Log       io.Writer // nil: nobody is told of errors that may pass
+	Log       io.Writer // nil: errors that may pass are not reported
 }
 
 const (
@@ -36,9 +36,9 @@ const (
 )
 
 // Expire deletes the namespace of a study when the Job that owns all that is in it is gone. Kubernetes itself ends that Job at its
-// deadline, which is put off as long as somebody conducts the study, and takes away all that it owns; what is left is the empty namespace.
-// Errors of the API server pass, as far as anybody knows: it asks again. Its service account may get that Job and delete that namespace,
-// and nothing else.
+// deadline, which is put off as long as someone conducts the study, and removes all that it owns; what is left is the empty namespace.
+// Errors of the API server may pass, for all we know: it asks again. Its service account may get that Job and delete that namespace, and
+// nothing else.
 func Expire(ctx context.Context, o Expiry) error {
 	if o.Namespace == "" || o.Owner == "" {
 		return errors.New("expire needs a namespace and the Job that owns what is in it")

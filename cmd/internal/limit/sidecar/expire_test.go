@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// TestWait: as long as the Job is there nothing is deleted, whatever else goes wrong; then the namespace is.
+// TestWait: as long as the Job is there nothing is deleted, regardless of what else goes wrong; then the namespace is.
 func TestWait(t *testing.T) {
 	answers := []int{200, 500, 403, 200, 404, 500, 404, 202}
 	var asked []string

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestKernelWatch looks from one container at another: two groups with the names of containers, in one process namespace. A meter that
-// begins as root becomes whoever the server is; one that is somebody else says so.
+// begins as root becomes the server's user; one that runs as another user says so.
 func TestKernelWatch(t *testing.T) {
 	slowtest.Skip(t)
 	for _, program := range []string{"unshare", "setpriv"} {

@@ -1,11 +1,11 @@
-// Package sidecar answers: what does this command do inside the pods of a study? Watch runs in a container beside others and writes what
-// these use, as lines of JSON, again and again; whoever reads them later, from the container's log, gets what a container has used between
+// Package sidecar answers: what does this command do inside the pods of a study? Watch runs in a container alongside others and keeps
+// writing what these use, as lines of JSON; anyone who reads them later, from the container's log, gets what a container has used between
 // two times. Expire runs in a pod of its own and deletes the study's namespace once its owner is gone.
 //
-// Watch asks for no right of the cluster and for no capability, but for the pod's process namespace. A container's group is seen through the mounts of one of its
-// processes, /proc/PID/root, which the kernel shows to whoever runs as the same user and has no fewer capabilities: Become does
-// that where it starts as root. What may not be seen is told with the reason. The throttling of levels above a container, such as
-// the pod's own limit, is not visible from in there.
+// Watch asks for no right of the cluster and for no capability, but for the pod's process namespace. A container's group is seen through
+// the mounts of one of its processes, /proc/PID/root, which the kernel shows to a process that runs as the same user and has no fewer
+// capabilities: Become does that where it starts as root. What may not be seen is reported with the reason. The throttling of levels above
+// a container, such as the pod's own limit, is not visible from in there.
 package sidecar
 
 import (
@@ -167,7 +167,7 @@ func Between(lines []Line, id string, begin, end time.Time) (Seen, error) {
 	return s, nil
 }
 
-// Used is how much CPU time some containers used meanwhile, as far as known.
+// Used is how much CPU time some containers used meanwhile, as far as is known.
 func (s Seen) Used(ids []string) (sum time.Duration) {
 	for _, id := range ids {
 		if before, after := s.Begin.of(id), s.End.of(id); before != nil && after != nil {
@@ -185,7 +185,7 @@ func (c Container) used(before Container) time.Duration {
 	return max(0, c.Ran-before.Ran)
 }
 
-// of is a container; nil: there is none of this ID.
+// of is a container; nil: none has this ID.
 func (l Line) of(id string) *Container {
 	i := slices.IndexFunc(l.Containers, func(c Container) bool { return c.ID == id })
 	if i < 0 {

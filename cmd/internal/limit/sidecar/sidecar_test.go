@@ -80,7 +80,7 @@ func TestBetween(t *testing.T) {
 	if err != nil || s.Between != 2*time.Second || s.Counters.CPU != time.Second || s.Counters.Periods != 20 || s.Counters.Throttled != 10 || s.Last.Procs != 2 || s.Waits != 0.4 {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	// What else is in the pod is told, by its threads where its group may not be seen.
+	// What else is in the pod is reported, by its threads where its group may not be seen.
 	for i := range all {
 		all[i].Containers[0].Ran, all[i].Containers[0].Refused = time.Duration(i)*10*time.Millisecond, "it runs as user 1337"
 		all[i].Containers = append(all[i].Containers, Container{ID: "c", Ran: time.Hour, Counters: cgroup.Counters{CPUKnown: true, CPU: time.Duration(i) * 30 * time.Millisecond}})

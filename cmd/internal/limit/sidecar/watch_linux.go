@@ -20,14 +20,13 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// Interval is how often a line is written, unless somebody says otherwise: between two of them lies what a window's CPU time may
-// be wrong by.
+// Interval is how often a line is written by default: the CPU time between two lines is what a window's may be wrong by.
 const Interval = 100 * time.Millisecond
 
 // askEvery is how many lines apart GOMAXPROCS is read, which takes more than a counter.
 const askEvery = 10
 
-// A watcher looks at the containers beside its own.
+// A watcher looks at the containers other than its own.
 type watcher struct {
 	own  string             // ID of its own container; "": it does not see it
 	pids map[string][]int   // by ID: a container's processes, first that through which it is seen
@@ -90,8 +89,8 @@ func (x *watcher) look() Line {
 	return l
 }
 
-// find lists the containers beside ours, and takes note of a process of each: the one with the lowest pid, which is that which the
-// others descend from. PID 1 is the pod's own, which does nothing.
+// find lists the other containers, and notes a process of each: the one with the lowest pid, from which the others descend. PID 1 is the
+// pod's own, which does nothing.
 func (x *watcher) find() (ids []string) {
 	found := map[string][]int{}
 	pids, _ := procs.List("")
@@ -142,8 +141,8 @@ func (x *watcher) container(id string) Container {
 	return c
 }
 
-// mostThreads is of how many threads the times are read, one by one, with each line. With more it would take what is measured: a pod may see
-// all processes of its node.
+// mostThreads is how many threads' times are read, one by one, with each line. More would take the CPU time that is being measured: a pod
+// may see all processes of its node.
 const mostThreads = 200
 
 // threads is how long those of some processes ran, and waited for a CPU; 0: there are too many.
@@ -186,7 +185,7 @@ func peak(t *foreign.Tree, pid int) int64 {
 	return 0
 }
 
-// procs reads GOMAXPROCS now and then. A program that is none of Go's, or may not be looked into, has none.
+// procs reads GOMAXPROCS now and then. A program that isn't a Go program, or may not be looked into, has none.
 func (x *watcher) procs(pid int) int {
 	l := x.live[pid]
 	switch {
@@ -220,8 +219,8 @@ func owner(pid int) (uid, gid int, ok bool) {
 	return parseOwner(string(text))
 }
 
-// Become makes us the user and the group of the containers beside ours, if they all run as the same, and we are root and allowed
-// to. It waits for the first of them. It can't be undone, which is what it is for: there is nothing that root would be needed for.
+// Become makes us the user and the group of the other containers, if they all run as the same, and we are root and allowed to. It waits for
+// the first of them. It can't be undone, which is intended: root isn't needed for anything.
 func Become(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return nil

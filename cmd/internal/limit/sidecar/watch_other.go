@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Interval is how often a line is written, unless somebody says otherwise.
+// Interval is how often a line is written by default.
 const Interval = 100 * time.Millisecond
 
 // Watch writes nothing: pods run on Linux.

@@ -25,7 +25,7 @@ import (
 
 // A Variant is a way to build a package of the user's: at a commit, by a toolchain, with flags.
 type Variant struct {
-	Name   string   // what users know it by; "": there is no other
+	Name   string   // what users know it by; "": it is the only one
 	Dir    string   // in which go is called; "": here
 	Go     string   // the toolchain; "": the go command's own
 	GoLine bool     // the go line of the module is the toolchain's
@@ -46,8 +46,8 @@ func (v Variant) in() string {
 	return " in " + v.Name
 }
 
-// A Maker builds what the user wants to compare. Builds of one sum are one program, whatever differs between their sources, and need no
-// measuring. Nothing of the user's is written to: a commit's files go to a directory of their own, and all that is built to another.
+// A Maker builds what the user wants to compare. Builds with the same sum are one program, regardless of how their sources differ, and need
+// no measuring. Nothing of the user's is written to: a commit's files go to a directory of their own, and all that is built to another.
 type Maker struct {
 	Dir  string // ours alone: what is built goes there
 	Note func(string)
@@ -155,7 +155,7 @@ func (p goPackage) hasBenchmarks() bool {
 	return false
 }
 
-// list finds packages, and where go is to be called to build them: a directory may be in another module than what is here.
+// list finds packages, and where to call go to build them: a directory may be in a module other than the one here.
 func (m *Maker) list(ctx context.Context, v Variant, pattern string) (pkgs []goPackage, at string, err error) {
 	named := pattern
 	at = v.Dir

@@ -143,7 +143,7 @@ func TestCommit(t *testing.T) {
 	}
 }
 
-// TestExport: nothing of the user's changes, whatever lies in the tree.
+// TestExport: nothing of the user's changes, regardless of what is in the tree.
 func TestExport(t *testing.T) {
 	repository(t)
 	ctx := context.Background()

@@ -63,7 +63,7 @@ func buildBuiltin(ctx context.Context, toolchain, cacheDir string) (string, erro
 	if err := os.MkdirAll(cacheDir, 0o700); err != nil {
 		return "", err
 	}
-	if err := ours.Alone(cacheDir); err != nil { // what is in it is run
+	if err := ours.Alone(cacheDir); err != nil { // its contents are run
 		return "", err
 	}
 	path := filepath.Join(cacheDir, fileName(toolchain, sum))
@@ -90,14 +90,14 @@ func buildBuiltin(ctx context.Context, toolchain, cacheDir string) (string, erro
 	if info.GoVersion != toolchain { // from before Go 1.21, which knows no toolchains
 		return "", fmt.Errorf("the go command is %s and can't run another", info.GoVersion)
 	}
-	if err := os.Chmod(built, 0o700); err != nil { // whatever the umask let others do
+	if err := os.Chmod(built, 0o700); err != nil { // regardless of the umask
 		return "", err
 	}
 	// Another process may have been faster. Its file is the same, and a program that runs keeps the file it was started from.
 	return path, os.Rename(built, path)
 }
 
-// isOurs reports whether there is a program that nobody else can have written. In a directory of ours another can't come into its place.
+// isOurs reports whether there is a program that no one else can have written. In a directory of ours it can't be replaced by another.
 func isOurs(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {

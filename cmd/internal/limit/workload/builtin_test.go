@@ -95,9 +95,9 @@ func runBuilt(t *testing.T, path, toolchain string) {
 	}
 }
 
-// TestToolchains builds with the oldest Go and with some that changed what the programs use. The oldest one's vet looks at
-// the source, too, also as it is for a system without getrusage. The first time takes minutes, for each toolchain has its
-// standard library to compile; then its build cache has it.
+// TestToolchains builds with the oldest Go and with some that changed what the programs use. The oldest one's vet looks at the source, too,
+// also at that for a system without getrusage. The first time takes minutes, for each toolchain has its standard library to compile; then
+// its build cache has it.
 func TestToolchains(t *testing.T) {
 	slowtest.Plain(t)
 	needGo(t)

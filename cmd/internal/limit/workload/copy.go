@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Copy makes a copy of a program's file, and returns what removes it. Where in memory a file's pages lie decides by some percent how fast
-// the program is, and stays as it is for as long as the file is in the page cache: of six copies of one benchmark one was slower than the
-// others by 4 %, in each of its runs. With a copy of its own for each run that is noise, and no difference of builds.
+// Copy makes a copy of a program's file, and returns what removes it. Where in memory a file's pages lie affects the program's speed by
+// some percent, and stays the same for as long as the file is in the page cache: of six copies of one benchmark one was slower than the
+// others by 4 %, in each of its runs. With a copy of its own for each run that is noise, and not a difference between builds.
 func Copy(file, dir string) (path string, remove func(), err error) {
 	from, err := os.Open(file)
 	if err != nil {
@@ -41,7 +41,7 @@ func Copy(file, dir string) (path string, remove func(), err error) {
 }
 
 // Warm reads a program's file. Its pages count for the group that reads them first: so they are ours, for every run, and not the first
-// run's alone. That it fails is no error: the run says what is wrong with the file.
+// run's alone. A failure isn't an error here: the run says what is wrong with the file.
 func Warm(program string) {
 	const most = 4 << 30
 	file, err := exec.LookPath(program)

@@ -54,8 +54,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestCopiesStart: copies that are made while others are started can be started. What is started has all open files until it is another
-// program, and one that somebody may write to can't be started.
+// TestCopiesStart: copies that are made while others are started can be started. A process that is being started has all open files until
+// it has become another program, and a file that is open for writing can't be started.
 func TestCopiesStart(t *testing.T) {
 	program, err := exec.LookPath("true")
 	if err != nil {

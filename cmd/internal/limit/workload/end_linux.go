@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// run runs a command that ends with us, even if we are killed: git at once, for it would go on to write into a directory that somebody
-// has removed meanwhile, and go after what it is compiling, for it has files of its own to remove. Linux tells them when the thread
-// ends that has started them.
+// run runs a command that ends with us, even if we are killed: git at once, as it would go on to write into a directory that was removed
+// meanwhile, and go after what it is compiling, as it has files of its own to remove. Linux signals them when the thread that started them
+// ends.
 func run(cmd *exec.Cmd) ([]byte, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -8,7 +8,7 @@ import (
 
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=`)
 
-// ParseBuildFlags reads what a build is to have: flags of go build, whose hyphen may be left out, and variables such as GOAMD64=v3, with
+// ParseBuildFlags reads what a build should have: flags of go build, whose hyphen may be left out, and variables such as GOAMD64=v3, with
 // spaces between them. One that has spaces itself is quoted, as in GOFLAGS.
 func ParseBuildFlags(text string) (flags, env []string, err error) {
 	for {

@@ -80,8 +80,8 @@ func (r *Repo) Beyond(ctx context.Context, hash string) int {
 	return n
 }
 
-// Export writes the files of a commit into a new directory, and returns where in it the repository's own directory is. It goes by
-// an index of its own, beside that directory: the working tree, the index and the list of worktrees stay as they are, whatever happens.
+// Export writes the files of a commit into a new directory, and returns where in it the repository's own directory is. It uses an index of
+// its own, next to that directory: the working tree, the index and the list of worktrees stay unchanged, whatever happens.
 func (r *Repo) Export(ctx context.Context, hash, into string) (dir string, err error) {
 	index := []string{"GIT_INDEX_FILE=" + into + ".index"}
 	if _, err := r.git(ctx, index, "read-tree", hash); err != nil {
@@ -102,7 +102,7 @@ func (r *Repo) git(ctx context.Context, env []string, args ...string) (string, e
 	return output(command(ctx, r.top, env, "git", args...))
 }
 
-// command is one that ends by itself when it is interrupted: git and go clean up what they have begun.
+// command is one that ends on its own when it is interrupted: git and go clean up what they have begun.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)

@@ -20,7 +20,7 @@ import (
 const minLanguage = "1.18"
 
 // lastPatch are the last releases of each minor version that were known when this was written, for when the list is not
-// available. Lists of module proxies have holes, so it is consulted beside them, too.
+// available. Lists of module proxies have holes, so it is consulted in addition to them, too.
 var lastPatch = []string{
 	"go1.18.10", "go1.19.13", "go1.20.14", "go1.21.13", "go1.22.12", "go1.23.12", "go1.24.13", "go1.25.14", "go1.26.11",
 }
@@ -176,7 +176,7 @@ func lookGo() (string, error) {
 	return path, nil
 }
 
-// goEnv is the environment, beside the one there is, in which the go command does the same for everyone. toolchain is
+// goEnv is the environment, in addition to the present one, in which the go command does the same for everyone. toolchain is
 // what Resolve returned; anything but a release's name means the go command itself.
 func goEnv(toolchain string) []string {
 	if !version.IsValid(toolchain) {

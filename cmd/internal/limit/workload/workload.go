@@ -50,7 +50,7 @@ type Options struct {
 	For     time.Duration // how long to measure; 0 for the program's default
 	Size    int           // how much there is to do; 0 for the program's default
 
-	// Dir is a directory that outlives the runs of one lab and is nobody else's. Prepare makes it. The go command's build
+	// Dir is a directory that outlives the runs of one lab and is no one else's. Prepare makes it. The go command's build
 	// cache is there, and what the programs write.
 	Dir string
 }
@@ -71,7 +71,7 @@ const (
 var (
 	nsOp    = Metric{"ns/op", "lower", "wall time per operation"}
 	opsS    = Metric{"ops/s", "higher", "operations a second"}
-	seconds = Metric{"wall-sec", "lower", "wall time of the whole command"} // measured by whoever runs it
+	seconds = Metric{"wall-sec", "lower", "wall time of the whole command"} // measured by the caller
 )
 
 // List returns all workloads, always in the same order.
@@ -203,8 +203,8 @@ func (w Workload) Command(o Options) (Command, error) {
 	return c, nil
 }
 
-// Parse reads what a finished run printed. The go command prints no figures: its result is empty, and what there is to
-// know is how long it took.
+// Parse reads what a finished run printed. The go command prints no figures: its result is empty, and all there is to know is how long it
+// took.
 func (w Workload) Parse(stdout []byte) (program.Result, error) {
 	if w.goArg != nil {
 		return program.Result{}, nil
@@ -238,7 +238,7 @@ func (w Workload) parse(stdout []byte) (program.Result, error) {
 	return r, nil
 }
 
-// quote quotes text, of a long one only the beginning.
+// quote quotes a text, or the beginning of a long one.
 func quote(text []byte) string {
 	const most = 200
 	if len(text) <= most {

@@ -1,6 +1,6 @@
-// Package generator answers: what did a load generator of the user's measure, by what it printed? In goes its output; out come the
-// latencies, and how much work was done. Generators that many people use are recognised; of any other, or beside what is recognised,
-// the user says what to look for.
+// Package generator answers: what did the user's load generator measure, judging by its output? In goes that output; out come the
+// latencies, and how much work was done. Generators that many people use are recognised; for any other, or for more than is recognised, the
+// user says what to look for.
 package generator
 
 import (
@@ -22,7 +22,7 @@ type Reading struct {
 	Rate      float64                 // units that were done, a second
 }
 
-// A teller knows what one generator prints. Of several matches of an expression the last counts.
+// A teller knows what one generator prints. If an expression matches several times, the last match counts.
 type teller struct {
 	name    string
 	is      *regexp.Regexp
@@ -83,7 +83,7 @@ var tellers = []teller{
 		units:  []*regexp.Regexp{re(`^  \[[1-5][0-9][0-9]\] ([0-9]+) responses`), ohaErrors},
 		failed: []*regexp.Regexp{re(`^  \[[45][0-9][0-9]\] ([0-9]+) responses`), ohaErrors},
 	},
-	{ // what publishers do not wait for is no latency of the server
+	{ // what publishers do not wait for isn't a latency of the server
 		name: "nats bench", is: re(`^ *NATS .*(?:requester|synchronous publisher).* stats: [0-9,]+ msgs/sec`),
 		percent: re(`P([0-9.]+):? ([0-9.,]+us)`), units: natsUnits, rate: natsRate,
 	},
@@ -124,7 +124,7 @@ var (
 	natsRate  = re(`^ *NATS .* stats: ([0-9,]+) msgs/sec`)
 )
 
-// k6Latencies are those that k6 tells of a metric; p(99) only if --summary-trend-stats asks for it.
+// k6Latencies are those that k6 reports for a metric; p(99) only if --summary-trend-stats asks for it.
 func k6Latencies(metric string) map[lab.Measure]*regexp.Regexp {
 	all := map[lab.Measure]*regexp.Regexp{}
 	for name, measure := range map[string]lab.Measure{"med": lab.P50, `p\(90\)`: lab.P90, `p\(99\)`: lab.P99, `p\(99\.9\)`: lab.P999} {
@@ -133,7 +133,7 @@ func k6Latencies(metric string) map[lab.Measure]*regexp.Regexp {
 	return all
 }
 
-// ohaErrors are those beside the statuses; requests that a deadline has cut off were not done, and don't count.
+// ohaErrors are those listed next to the statuses; requests that a deadline has cut off were not done, and don't count.
 var ohaErrors = re(`^  \[([0-9]+)\] (?:[^0-9a\n]|a[^b\n])`)
 
 var wrkErrors = []*regexp.Regexp{
@@ -141,7 +141,7 @@ var wrkErrors = []*regexp.Regexp{
 	re(`^ +Socket errors:.* write ([0-9]+)`), re(`^ +Socket errors:.* timeout ([0-9]+)`),
 }
 
-// Read reads an output, by what is known of generators, and by what the user says, which goes first.
+// Read reads an output, using what is known about generators and what the user says, which takes precedence.
 func Read(output []byte, own []Metric) (r Reading, err error) {
 	text := strings.ReplaceAll(string(output), "\r", "\n")
 	r.Latencies = map[lab.Measure]float64{}
@@ -184,14 +184,14 @@ func (t *teller) read(text string, r *Reading) {
 	}
 	if t.good != nil && r.Units > 0 {
 		if text, ok := last(t.good, text); ok {
-			if good := float(text); good <= 100 { // or it is no share
+			if good := float(text); good <= 100 { // or it isn't a share
 				r.Failed = r.Units * (1 - good/100)
 			}
 		}
 	}
 }
 
-// set keeps a time that is above 0: none of what is told is faster than that.
+// set keeps a time that is above 0: no reported time is faster than that.
 func (r *Reading) set(m lab.Measure, text string, unit float64) {
 	if v, err := seconds(strings.ReplaceAll(text, ",", ""), unit); err == nil && v > 0 {
 		r.Latencies[m] = v
@@ -244,7 +244,7 @@ func seconds(text string, unit float64) (sum float64, err error) {
 	return sum, nil
 }
 
-// A Metric is what the user says is to be found in the output.
+// A Metric is something that the user wants to find in the output.
 type Metric struct {
 	Name string
 	Unit float64 // of a time, in seconds; 0: it has one of its own
@@ -257,11 +257,11 @@ var names = map[string]lab.Measure{
 	"p50": lab.P50, "p90": lab.P90, "p99": lab.P99, "p99.9": lab.P999, "units": "", "failed": "", "rate": "",
 }
 
-// Example is a metric as it is written.
+// Example is a metric as one writes it.
 const Example = `'p99=ms:"p99": ([0-9.]+)', 'p99=s:$.latencies.p99', 'units=Count: +([0-9]+)'`
 
-// ParseMetric reads NAME=UNIT:RE, without a unit where there is none or where the output has it. In place of an expression there may be a
-// path into JSON, which begins with $ and a point or a bracket.
+// ParseMetric reads NAME=UNIT:RE; the unit is left out if there isn't one or if the output has it. Instead of an expression there may be a
+// path into JSON, which begins with $ and a dot or a bracket.
 func ParseMetric(text string) (m Metric, err error) {
 	name, expression, ok := strings.Cut(text, "=")
 	measure, known := names[name]

@@ -11,9 +11,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/sample"
 )
 
-// This file sees to it that a few long benchmarks don't take the whole budget of a suite. Fewer pairs than a family needs show nothing at
-// all: so those that can't get as many are run once, and what they leave is the others'. That is decided by how long they take, before
-// there are any figures to look at.
+// This file makes sure that a few long benchmarks don't take the whole budget of a suite. Fewer pairs than a family needs show nothing at
+// all: so those that can't get that many are run once, and the others get the rest of the time. That is decided by how long they take,
+// before there are any figures to look at.
 
 // A need is what the settings of a group take.
 type need struct {
@@ -63,7 +63,7 @@ func (p Plan) least() int {
 	return sample.Needed(family, sample.LookPart(p.Looks, p.Looks))
 }
 
-// seconds are what the groups take until each has so many blocks.
+// seconds are what the groups take until each has that many blocks.
 func seconds(needs []need, blocks int) (all float64) {
 	for _, d := range needs {
 		all += d.block * float64(max(0, blocks-d.blocks))
@@ -79,8 +79,8 @@ func block(needs []need) (all float64) {
 	return all
 }
 
-// afford decides, after the warm-up and before each block, who gets no more runs for now. The first time it tells what the budget is too
-// short for.
+// afford decides, after the warm-up and before each block, which settings get no further runs for now. The first time, it reports what the
+// budget is too short for.
 func (x *execution) afford(first int) {
 	clear(x.dear)
 	spent, ran := x.clock().Sub(x.begin).Seconds(), block(x.Study.needs(x.warm, 0, nil))
@@ -107,8 +107,8 @@ func (x *execution) afford(first int) {
 	}
 }
 
-// dearest are the needs without which the others get so many blocks in some seconds: as few as can be, those that need the most
-// first. Each is run once all the same. Where not even the shortest gets them there are none, as to leave others out would help nobody.
+// dearest are the needs to leave out so that the others get that many blocks within some seconds: as few as possible, those that need the
+// most first. Each is still run once. If not even the shortest gets them, the result is nil, as leaving others out would not help.
 func dearest(needs []need, blocks int, within float64) (dear []need) {
 	rest := slices.Clone(needs)
 	slices.SortStableFunc(rest, func(a, b need) int { return cmp.Compare(seconds([]need{a}, blocks), seconds([]need{b}, blocks)) })
@@ -122,7 +122,8 @@ func dearest(needs []need, blocks int, within float64) (dear []need) {
 	return dear
 }
 
-// tooShort says what a budget is too short for: for some, or if there are none for all. The one that is long enough takes so many seconds.
+// tooShort says what a budget is too short for: for the dear ones, or for all if there aren't any. takes is how many seconds would be
+// enough.
 func tooShort(p Plan, all, dear []need, least int, takes float64) string {
 	who, of := "all "+quantity.Plural(len(all), "benchmark"), all
 	if len(dear) > 0 {
@@ -140,7 +141,7 @@ func tooShort(p Plan, all, dear []need, least int, takes float64) string {
 		quantity.Lasting(time.Duration(p.Budget).Seconds()), who, quantity.Lasting(block(of)), least, enough(takes))
 }
 
-// enough is a budget for so many seconds, with some to spare, as one writes it.
+// enough is a budget for that many seconds, with some to spare, as one writes it.
 func enough(seconds float64) string {
 	const spare = 1.2
 	d, step := time.Duration(spare*seconds*float64(time.Second)), 5*time.Second
@@ -156,8 +157,8 @@ func enough(seconds float64) string {
 	return fmt.Sprintf("%dm", d/time.Minute)
 }
 
-// Longer says of a suite what its budget was too short for, or, if there are enough blocks of all, which one is likely to settle what is
-// open; "": nothing, or nobody knows.
+// Longer says what a suite's budget was too short for or, if all have enough blocks, which budget is likely to settle what is open; "":
+// nothing, or it is not known.
 func (s *Study) Longer(a Analysis) string {
 	budget, done := time.Duration(s.Plan.Budget).Seconds(), block(s.needs(nil, 0, nil)) // the warm-up took a block's time
 	for _, r := range s.Runs {

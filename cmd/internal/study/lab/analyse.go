@@ -18,7 +18,7 @@ type Analysis struct {
 type Group struct {
 	Common Setting // what they have in common
 	Figure Metric
-	Cost   *Metric // the other one that they are compared by; nil: there is none
+	Cost   *Metric // the other one that they are compared by; nil: none
 	Rows   []Row   // the first is the base
 	Claim  Claim
 }
@@ -33,7 +33,7 @@ type Row struct {
 	Metrics    map[string]sample.Summary `json:"metrics"`
 	Front      bool                      `json:"on_front,omitempty"` // no other beats it in figure and cost, where there are both
 	Comparison *sample.Comparison        `json:"-"`                  // with the base, by the figure; nil for the base itself
-	Cost       *sample.Comparison        `json:"-"`                  // by the cost; nil: there is none
+	Cost       *sample.Comparison        `json:"-"`                  // by the cost; nil: none
 	Whole      *sample.Comparison        `json:"-"`                  // by the p99 of whole windows, of a ReadyTail
 	Failing    bool                      `json:"-"`                  // more of its requests fail than of the base's
 }
@@ -44,7 +44,7 @@ type Claim struct {
 	Row   int  // that it is about: the best, the trade, or the one that is in doubt
 	Gain  Side // that it is better in, of a group with a cost
 	Loss  Side // of a trade
-	Shown bool // the loss; false: that there is none is not shown
+	Shown bool // whether the loss is shown; false: it may not exist
 }
 
 // A ClaimKind is a kind of claim.
@@ -60,7 +60,7 @@ const (
 	Failed    ClaimKind = "failed"    // there are no figures
 )
 
-// The kinds where builds are compared. Nobody sets a build: what is asked is whether the newer one is worse.
+// The kinds where builds are compared. A build isn't something to set: the question is whether the newer one is worse.
 const (
 	Worse   ClaimKind = "worse"    // Row is, in something
 	Better  ClaimKind = "better"   // Row is, and in nothing worse
@@ -112,7 +112,7 @@ func (s *Study) contrast(g *Group, row *Row) (decide []*sample.Comparison) {
 		return []*sample.Comparison{row.Comparison}
 	}
 	row.Cost = s.compare(base, row.Setting, *g.Cost)
-	if s.Plan.Compare == ByBuild && row.Cost.Pairs == 0 { // of what nobody can tell nothing has to be known
+	if s.Plan.Compare == ByBuild && row.Cost.Pairs == 0 { // what can't be known is not required
 		row.Cost = nil
 		return []*sample.Comparison{row.Comparison}
 	}
@@ -139,7 +139,7 @@ func groups(p Plan) (groups []Group) {
 	return groups
 }
 
-// rowName is what tells a setting from the others of its group.
+// rowName is what distinguishes a setting from the others in its group.
 func (p Plan) rowName(row *Row) string {
 	s := p.Settings[row.Setting]
 	if p.Compare == ByProcs && s.Procs == 0 && row.GOMAXPROCS > 0 {
@@ -217,7 +217,7 @@ func (s *Study) compare(base, other int, m Metric) *sample.Comparison {
 	return &c
 }
 
-// inferior is the P of being worse than the base by the margin or more: what the test says beside a base that is worse by so much.
+// inferior is the P of being worse than the base by the margin or more: what the test says against a base that is worse by the margin.
 func inferior(base, other []float64, of sample.Comparison) float64 {
 	allowed := make([]float64, len(base))
 	for i, v := range base {

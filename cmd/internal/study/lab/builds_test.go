@@ -50,7 +50,7 @@ func compared(seed uint64, budget time.Duration, looks int, changes ...change) *
 	return s
 }
 
-// TestLooks: what is decided gets no more runs, and a study of which everything is decided ends.
+// TestLooks: what is decided gets no further runs, and a study ends when everything is decided.
 func TestLooks(t *testing.T) {
 	const budget = 400 * time.Second
 	s := compared(1, budget, 4, change{1.2, 0.005}, change{1, 0.003}, change{0.8, 0.005}, change{1, 0.3})
@@ -93,7 +93,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// TestLooksAreHonest: to look four times makes no claim less sure. Of many studies of benchmarks that nothing has changed, few call any
+// TestLooksAreHonest: looking four times makes no claim less sure. Among many studies of benchmarks that nothing has changed, few call any
 // of them worse; one that is worse by just the margin is hardly ever called no worse; and what is worse by more is found.
 func TestLooksAreHonest(t *testing.T) {
 	slowtest.Plain(t)
@@ -133,12 +133,12 @@ func TestLooksAreHonest(t *testing.T) {
 	}
 }
 
-// allowed is how often something may happen that happens in a share of the cases, by chance, of so many; one test of thousands sees more.
+// allowed is how often something that happens in a share of n cases may happen by chance; one test in thousands sees more.
 func allowed(n int, share float64) int {
 	return int(float64(n)*share + 3*math.Sqrt(float64(n)*share))
 }
 
-// TestInferior: beside the margin the test is that of the interval.
+// TestInferior: against the margin the test agrees with the interval.
 func TestInferior(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 4))
 	for i := range 200 {
@@ -162,8 +162,8 @@ func TestInferior(t *testing.T) {
 	}
 }
 
-// suite runs benchmarks of which each takes so many seconds in both builds, and the newer one is slower by a tenth. told is what is said
-// about the budget.
+// suite runs benchmarks, each of which takes the given seconds in both builds; the newer build is slower by a tenth. told is what is
+// reported about the budget.
 func suite(budget time.Duration, takes ...float64) (s *Study, told string) {
 	s = &Study{Plan: Plan{Compare: ByBuild, Margin: 0.02, Seed: 1, Budget: Seconds(budget), Looks: 4, Figures: map[string]Metric{}}}
 	f := &lasting{of: map[string]float64{}}
@@ -180,7 +180,7 @@ func suite(budget time.Duration, takes ...float64) (s *Study, told string) {
 	return s, told
 }
 
-// lasting runs take what is said, and a tenth of a second to start.
+// lasting runs take the given time, and a tenth of a second to start.
 type lasting struct {
 	of  map[string]float64
 	now time.Time

@@ -25,7 +25,7 @@ func (p Plan) margin(m Metric) float64 {
 	return p.Margin
 }
 
-// of is the row's comparison by one side; nil: there is none.
+// of is the row's comparison by one side; nil: none.
 func (r *Row) of(s Side) *sample.Comparison {
 	if s == InCost {
 		return r.Cost
@@ -71,8 +71,7 @@ func (r *Row) notWorse(s Side) bool {
 	return c.Confidence > 0 && worst < 1+allowed && !(s == InFigure && r.contradicted())
 }
 
-// weigh says what a row is better in and worse in, beside the base. A loss that is not shown is one that is not shown not to
-// be there.
+// weigh says what a row is better in and worse in, compared with the base. A loss that is not shown is not ruled out either.
 func (r *Row) weigh() (gain, loss Side, shown bool) {
 	other := InCost
 	switch {
@@ -108,7 +107,7 @@ func (r *Row) doubtful() bool {
 	return may(r.Comparison) || may(r.Cost) || r.Comparison.Verdict == sample.VerdictBetter && !r.better(InFigure)
 }
 
-// costs are a row's, as logarithms of ratios to the base's: what settings are told apart by.
+// costs are a row's, as logarithms of ratios to the base's: what distinguishes settings.
 func (r *Row) costs() (costs []float64) {
 	for _, c := range []*sample.Comparison{r.Comparison, r.Cost} {
 		switch {
@@ -176,7 +175,7 @@ func (g *Group) claim() Claim {
 	return Claim{Kind: Keep}
 }
 
-// Beside is how a build is beside the base in one metric. Not worse has to be shown: all of the interval is inside of the margin.
+// Beside is how a build compares with the base in one metric. Not worse must be shown: all of the interval is inside the margin.
 func Beside(c *sample.Comparison) ClaimKind {
 	switch {
 	case c.Verdict == sample.VerdictWorse:
@@ -191,8 +190,7 @@ func Beside(c *sample.Comparison) ClaimKind {
 	return Undecided
 }
 
-// change is how a build is beside the base, by all that they are compared by: worse if it is worse in anything, and not known as long as
-// anything is not.
+// change is how a build compares with the base in everything: worse if it is worse in anything, and not known as long as anything is not.
 func (r *Row) change() ClaimKind {
 	if r.Failing {
 		return Worse
@@ -209,7 +207,7 @@ func (r *Row) change() ClaimKind {
 	return NoWorse
 }
 
-// change says what may be said of a group of builds: of the worst news first.
+// change says what may be said of a group of builds: the worst news first.
 func (g *Group) change() Claim {
 	if g.Rows[0].Runs == 0 {
 		return Claim{Kind: Failed}

@@ -31,8 +31,8 @@ func CreateJournal(path string) (*Journal, error) {
 	return &Journal{f}, nil
 }
 
-// OpenJournal opens a journal to go on with it, and reads it. It says what is to be run: so it must be a file of this user's, to which nobody
-// else may write.
+// OpenJournal opens a journal to go on with it, and reads it. It says what to run: so it must be a file of this user's that no one else may
+// write to.
 func OpenJournal(path string) (j *Journal, data []byte, err error) {
 	path, err = filepath.Abs(path) // the study may be elsewhere
 	if err != nil {

@@ -242,7 +242,7 @@ func resume(path string, size int64) (*Journal, error) {
 	return j, j.Resume(size)
 }
 
-// TestOpen: what says what is to be run is for nobody else to write, and a pipe is not waited for.
+// TestOpen: a file that says what to run must not be writable by anyone else, and a pipe is not waited for.
 func TestOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.jsonl")
 	j, err := CreateJournal(path)

@@ -39,7 +39,7 @@ const (
 	ProgramFile Measure = "program-file-bytes" // how much of it is in memory
 )
 
-// A Kind is what kind of thing a metric is, as far as that matters.
+// A Kind is what kind of thing a metric is, where that matters.
 type Kind string
 
 // The kinds.
@@ -48,7 +48,7 @@ const (
 	ResponseTime Kind = "response time" // a percentile
 	Duration     Kind = "duration"      // of a run or an operation
 	CPU          Kind = "CPU time"      // of a run, or of a unit of work
-	Runtime      Kind = "runtime"       // what Go's runtime tells of itself
+	Runtime      Kind = "runtime"       // what Go's runtime reports about itself
 )
 
 // The directions in which a metric gets better.
@@ -62,7 +62,7 @@ type Entry struct {
 	Measure
 	Kind   Kind
 	Better string  // Lower, Higher or "": neither
-	Per    float64 // so many of its unit are 1 s, the whole of a share, 1 byte or 1 of what is counted
+	Per    float64 // how many of its unit are 1 s, the whole of a share, 1 byte or 1 of what is counted
 
 	Display
 }

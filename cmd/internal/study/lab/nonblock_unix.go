@@ -4,5 +4,5 @@ package lab
 
 import "syscall"
 
-// nonblock opens a pipe without waiting for whoever is at its other end.
+// nonblock opens a pipe without waiting for its other end.
 const nonblock = syscall.O_NONBLOCK

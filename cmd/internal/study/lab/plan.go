@@ -23,16 +23,16 @@ const Version = 2
 // A Setting is one of the combinations that are compared.
 type Setting struct {
 	Workload string  `json:"workload"`
-	Build    string  `json:"build,omitempty"`    // one of several that are compared; "": there are no others
+	Build    string  `json:"build,omitempty"`    // one of several that are compared; "": there is only one
 	Go       string  `json:"go_version"`         // toolchain that builds it; "": the one that built this command
 	CPUs     float64 `json:"limit_cpus"`         // 0: no limit
 	Procs    int     `json:"gomaxprocs_env"`     // 0: not set, the runtime decides
-	GOGC     int     `json:"gogc_env,omitempty"` // 0: left as it is
+	GOGC     int     `json:"gogc_env,omitempty"` // 0: unchanged
 
-	GOMEMLIMIT string `json:"gomemlimit_env,omitempty"` // "": left as it is
+	GOMEMLIMIT string `json:"gomemlimit_env,omitempty"` // "": unchanged
 
 	// By tune, which has them in its plan:
-	Memory int64 `json:"-"` // limit in bytes; 0: left as it is
+	Memory int64 `json:"-"` // limit in bytes; 0: unchanged
 	Vary   Pairs `json:"-"` // what else is set
 }
 
@@ -103,14 +103,14 @@ type Plan struct {
 	Figures  map[string]Metric `json:"figures"`             // of each workload: what its settings are compared by
 	Costs    map[string]Metric `json:"costs,omitempty"`     // of a workload that has one: what its settings are compared by as well
 	Served   *Served           `json:"served,omitempty"`    // the load, if the program is a server
-	Metrics  []Metric          `json:"metrics"`             // that the workloads report beside their figures
+	Metrics  []Metric          `json:"metrics"`             // that the workloads report besides their figures
 	Builds   []Build           `json:"builds,omitempty"`    // what the settings' builds are
 	Same     []string          `json:"identical,omitempty"` // what is the same in all builds, byte for byte, and therefore not run
 	Compare  Factor            `json:"compare"`             // what the settings of a comparison differ in
 	Blocks   int               `json:"blocks"`              // 0: as many as the budget allows
 	Budget   Seconds           `json:"budget_seconds"`
-	AtOnce   int               `json:"at_once,omitempty"` // so many settings of a comparison may run at the same time, where there is room
-	Looks    int               `json:"looks,omitempty"`   // at which what is decided gets no more runs; 0: none
+	AtOnce   int               `json:"at_once,omitempty"` // how many settings of a comparison may run at the same time, where there is room
+	Looks    int               `json:"looks,omitempty"`   // at which what is decided gets no further runs; 0: none
 	Seed     uint64            `json:"seed"`
 	Margin   float64           `json:"margin"` // smaller differences are ignored
 	Tail     float64           `json:"tail_margin,omitempty"`
@@ -131,7 +131,7 @@ type Build struct {
 type Served struct {
 	By     string  `json:"load_command,omitempty"` // that loads it; "": our own generator
 	URL    string  `json:"url"`                    // "": what a file of targets says
-	Units  string  `json:"units_url,omitempty"`    // a counter of the server's that tells what was done: URL#NAME
+	Units  string  `json:"units_url,omitempty"`    // a counter of the server's that shows what was done: URL#NAME
 	Rate   float64 `json:"rate"`                   // requests a second, on average; 0: not ours to say
 	From   float64 `json:"rate_from,omitempty"`    // with which each window begins, where it changes evenly
 	Times  string  `json:"rate_file,omitempty"`    // of recorded arrivals, which have that Rate
@@ -141,7 +141,7 @@ type Served struct {
 	Window Seconds `json:"window_seconds"`
 }
 
-// Foreign reports whether the load is not our generator's: somebody else's, or one that comes by itself.
+// Foreign reports whether the load is not our generator's: another program's, or one that comes on its own.
 func (s *Served) Foreign() bool { return s.By != "" || s.Units != "" }
 
 // Cross makes all combinations, without doubles. What is said of a build is taken from settings that have nothing else.

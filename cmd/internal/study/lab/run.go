@@ -30,7 +30,7 @@ type Run struct {
 	Stolen     float64            `json:"stolen_share,omitempty"`     // of the CPU time, that a hypervisor took; 0 as above
 	Kept       float64            `json:"kept_share,omitempty"`       // of the requests, that were due while nothing disturbed them; 0: not known
 	Sliced     bool               `json:"sliced,omitempty"`           // the latencies are of these, and others are among what can disturb
-	AtOnce     int                `json:"at_once,omitempty"`          // so many were made at the same time, this one among them; 0: it was alone
+	AtOnce     int                `json:"at_once,omitempty"`          // how many were made at the same time, this one included; 0: it was alone
 	InTurn     string             `json:"in_turn,omitempty"`          // why those take turns from this one on that might run at the same time
 	Error      string             `json:"error,omitempty"`            // why it has no figures
 	Why        string             `json:"failure,omitempty"`          // the same in one line, where that has what the program wrote
@@ -94,7 +94,7 @@ type Progress struct {
 	Runs    int // 0: not yet known
 	Elapsed time.Duration
 	Left    time.Duration // 0: not yet known
-	Short   string        // told once, and alone: what the budget is too short for
+	Short   string        // reported once, and alone: what the budget is too short for
 }
 
 // String is where the lab is, and the time that is left.
@@ -181,14 +181,14 @@ type execution struct {
 	begin, measured time.Time
 
 	looked    int             // how often it was looked what is decided
-	decided   map[int]bool    // settings that get no more runs
+	decided   map[int]bool    // settings that get no further runs
 	warm      map[int]float64 // seconds that they took in the warm-up
 	dear      map[int]bool    // settings that are run once, see afford
 	told      bool            // that the budget is too short
 	companies map[int]*company
 }
 
-// goOn is the block to begin with. Of a study in which not all settings have all blocks, what is missing is not made up for.
+// goOn is the block to begin with. If not all settings of a study have all blocks, the missing ones are not made up for.
 func (x *execution) goOn() int {
 	if x.Plan.Looks == 0 || len(x.Runs) == 0 {
 		return 1
@@ -256,8 +256,7 @@ func (x *execution) run(s Setting, block int) (Run, error) {
 	return run, err
 }
 
-// wants reports whether a block is to be done: with a budget, as long as one more is likely to fit in. There is at
-// least one.
+// wants reports whether to do a block: with a budget, as long as one more is likely to fit in. There is at least one.
 func (x *execution) wants(block, first int) bool {
 	if x.Plan.Blocks > 0 {
 		return block <= x.Plan.Blocks
@@ -281,7 +280,7 @@ func (x *execution) skips(setting, block int) bool {
 	return x.decided[setting] || x.dear[setting] && block > 1
 }
 
-// weights are how long a run of each setting takes beside the mean of all runs.
+// weights are how long a run of each setting takes compared with the mean of all runs.
 func (x *execution) weights() []float64 {
 	own, n, all := make([]float64, len(x.Plan.Settings)), make([]float64, len(x.Plan.Settings)), 0.0
 	for _, r := range x.Runs {

@@ -12,9 +12,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/sample"
 )
 
-// This file has the settings of a group run at the same time where there is room: what the machine does meanwhile they all meet alike, and
-// they take the time of one. Where CPUs run short, or are shared by two threads of a core, differences shrink: so the base has to be beside
-// itself what it is alone, and runs that were short of CPUs are made again, one after the other.
+// This file runs the settings of a group at the same time where there is room: what the machine does meanwhile affects them all alike, and
+// they take the time of one. Where CPUs run short, or are shared by two threads of a core, differences shrink: so the base must behave
+// alongside itself as it does alone, and runs that were short of CPUs are made again, one after the other.
 
 // Several is a Runner that can do a run of each of some settings at the same time.
 type Several interface {
@@ -24,18 +24,18 @@ type Several interface {
 	Beside() (cpus float64, harm string)
 }
 
-// MostAtOnce is how many settings run at the same time at most, whatever the machine has room for.
+// MostAtOnce is how many settings run at the same time at most, even if the machine has room for more.
 const MostAtOnce = 8
 
 const (
 	mostTaken = 0.6  // of the CPUs may be used by those that run at the same time
 	mostUsed  = 0.8  // of the CPUs may be used by them and by others
-	alike     = 0.15 // by so much the base may differ beside itself from what it is alone
-	looked    = 3    // times it is run alone and beside itself, to see that
+	alike     = 0.15 // how much the base alongside itself may differ from the base alone
+	looked    = 3    // times it is run alone and alongside itself, to see that
 	mostTries = 3    // blocks in which that may be, as long as others use the CPUs
 )
 
-// Room is how many runs there may be at the same time, at most so many, on CPUs of which each needs some. Where it is one, why says so.
+// Room is how many runs there may be at the same time, up to a most, where each needs some of the CPUs. If it is one, why says why.
 func Room(cpus int, each float64, most int) (n int, why string) {
 	if each == 0 {
 		return 1, "how many CPUs one of them needs is not known"
@@ -53,7 +53,7 @@ const BesideOthers = "others used the CPUs while it was looked at"
 // A company is a group whose settings may run at the same time.
 type company struct {
 	settings []int
-	uses     float64 // CPUs that one of them needs at most, as far as known
+	uses     float64 // CPUs that one of them needs at most, as far as is known
 	hidden   bool    // whether a run did not show it, as others used the CPUs
 	tries    int     // how often it was looked whether they may; mostTries: it is known
 	most     int
@@ -61,7 +61,8 @@ type company struct {
 	told     bool
 }
 
-// companies are the groups of a plan, by setting. In which GOMAXPROCS differs, a run may use as many CPUs as that, whatever the warm-up saw.
+// companies are the groups of a plan, by setting. Where GOMAXPROCS differs, a run may use that many CPUs, regardless of what the warm-up
+// saw.
 func companies(p Plan, cpus int) map[int]*company {
 	of := map[int]*company{}
 	for _, g := range groups(p) {
@@ -157,10 +158,10 @@ func (x *execution) calibrate(c *company) error {
 	return nil
 }
 
-// unlike says in what the base beside itself differs from what it is alone; "": in nothing.
+// unlike says how the base alongside itself differs from the base alone; "": it doesn't.
 func (x *execution) unlike(base Setting, alone, beside []Run) string {
 	metrics := []Metric{x.Plan.Figures[base.Workload]}
-	if x.Plan.Served != nil { // whose tail differs by more than that by itself
+	if x.Plan.Served != nil { // whose tail differs by more than that anyway
 		metrics[0] = P50.Metric("p50")
 	}
 	if cost, has := x.Plan.Costs[base.Workload]; has {
@@ -191,8 +192,8 @@ func (x *execution) unfit(c *company, runs []Run) string {
 	return Unfit(runs, c.uses, x.Environment.CPUs)
 }
 
-// Unfit says why runs that were made at the same time on so many CPUs don't count; "": they do. One that does not tell its CPU time uses so
-// many of them.
+// Unfit says why runs that were made at the same time on that many CPUs don't count; "": they do. uses is for one that does not report its
+// CPU time.
 func Unfit(runs []Run, uses float64, cpus int) string {
 	used, others := 0.0, 0.0
 	for _, r := range runs {

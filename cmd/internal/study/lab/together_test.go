@@ -129,8 +129,8 @@ func TestAtOnceGroups(t *testing.T) {
 	}
 }
 
-// TestInTurn: what has no room, would do harm, fails beside others, or is not beside itself what it is alone, takes turns, and it is said
-// once why.
+// TestInTurn: what has no room, would do harm, fails alongside others, or behaves differently alongside itself than alone, takes turns, and
+// the reason is given once.
 func TestInTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		cpus   int
@@ -140,7 +140,7 @@ func TestInTurn(t *testing.T) {
 		harm   string
 		beside func(s []Setting, n int, runs []Run)
 		why    string
-		turned int // the run that tells it
+		turned int // the run that says so
 	}{
 		"no room":           {cpus: 2, uses: 1, why: "two of them take 2 CPUs, which is more than 60 % of 2 CPUs"},
 		"a limit is room":   {cpus: 2, uses: 0.5, limit: 0.5},
@@ -197,7 +197,7 @@ func TestLooksAgain(t *testing.T) {
 	}
 }
 
-// TestRoomIsSeen: how many CPUs a run needs is not seen beside others, who leave it fewer.
+// TestRoomIsSeen: how many CPUs a run needs can't be seen alongside others, which leave it fewer.
 func TestRoomIsSeen(t *testing.T) {
 	for quietFrom, want := range map[int]string{1: "two of them take 2 CPUs, which is more than 60 % of 2 CPUs", 100: BesideOthers, 4: "two of them take 2 CPUs, which is more than 60 % of 2 CPUs"} {
 		n := 0
@@ -219,7 +219,7 @@ func TestRoomIsSeen(t *testing.T) {
 	}
 }
 
-// reasons are those for taking turns that a study tells.
+// reasons are those that a study gives for taking turns.
 func reasons(s *Study) (why []string) {
 	for _, r := range s.Runs {
 		if r.InTurn != "" {
@@ -229,7 +229,7 @@ func reasons(s *Study) (why []string) {
 	return why
 }
 
-// times makes runs so many times as slow.
+// times makes runs slower by a ratio.
 func times(runs []Run, ratio float64) {
 	for _, r := range runs {
 		r.Metrics[string(OpTime)] *= ratio
@@ -308,7 +308,7 @@ func TestAtOnceInterrupted(t *testing.T) {
 	}
 }
 
-// TestAtOnceDecided: what is decided gets no more runs, and a run that is left of its group needs no company.
+// TestAtOnceDecided: what is decided gets no further runs, and a run that is left of its group needs no company.
 func TestAtOnceDecided(t *testing.T) {
 	m := &shared{uses: 1}
 	random := rand.New(rand.NewPCG(1, 1))

@@ -10,8 +10,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-// lateBecause tells whose fault it was that a generator was late: what took the CPUs from it, and whether it might have had
-// the right to them. The server's CPU time is 0 where it is not known, or of another machine.
+// lateBecause says whose fault it was that a generator was late: what took the CPUs from it, and whether it could have had a right to them.
+// The server's CPU time is 0 where it is not known, or where it is on another machine.
 func lateBecause(before, after procs.HostMoment, r *load.Result, server time.Duration, realtime, root bool) (texts []string) {
 	stolen, others := after.Since(before, r.CPU+server)
 	if stolen > 0 {
@@ -33,7 +33,7 @@ func lateBecause(before, after procs.HostMoment, r *load.Result, server time.Dur
 	return texts
 }
 
-// besideIt says what else the host did while a load was sent, which may be in its latencies; "" if it was little, or nobody can tell. The
+// besideIt says what else the host did while a load was sent, which may be in its latencies; "" if it was little, or can't be known. The
 // server's CPU time is 0 where it is on another machine; known is false where it is here, and that is not known.
 func besideIt(before, after procs.HostMoment, r *load.Result, server time.Duration, known bool) string {
 	stolen, others := after.Since(before, r.CPU+server)

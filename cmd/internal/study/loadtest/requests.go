@@ -21,7 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-// Requests say what is to be sent, in the words of a command line.
+// Requests say what to send, in the words of a command line.
 type Requests struct {
 	File              string // of targets, "-" being stdin; "": there is a URL, to which Method and Data belong
 	Method, Data      string // of Data, @FILE is that of a file; of Method, "" is GET

@@ -23,7 +23,7 @@ func NewRows(w io.Writer) *Rows {
 // Add adds a request that is done.
 func (r *Rows) Add(s *load.Sample) { r.csv.Write(row(s)) }
 
-// Flush writes what is left, and tells what went wrong.
+// Flush writes what is left, and returns what went wrong.
 func (r *Rows) Flush() error {
 	r.csv.Flush()
 	return r.csv.Error()

@@ -1,6 +1,6 @@
-// Package loadtest answers: how long do users of a server wait under a load, and what did its CPU limit do meanwhile? In goes
-// what is to be sent; out comes a summary, of the load and of what the kernel counted for the server, or of the search for
-// the highest rate that holds an SLO. It writes nothing: callers who want to watch are called back.
+// Package loadtest answers: how long do users of a server wait under a load, and what did its CPU limit do meanwhile? In goes what to send;
+// out comes a summary, of the load and of what the kernel counted for the server, or of the search for the highest rate that holds an SLO.
+// It writes nothing: callers who want to watch are called back.
 package loadtest
 
 import (
@@ -23,17 +23,17 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-// Example is a load as it is asked for.
+// Example is a load as one asks for it.
 const Example = "unthrottle load http://localhost:8080/ --rate 500 --for 30s"
 
-// A Session is what is to be sent, and who hears of it. Only the plan is needed.
+// A Session is what to send, and what to call meanwhile. Only the plan is needed.
 type Session struct {
 	Plan     load.Plan
 	SLO      *load.SLO
 	Realtime bool // the generator's threads have real-time priority
-	PID      *int // of the server; nil: it is looked for, 0: it is not to be known
+	PID      *int // of the server; nil: it is looked for, 0: don't look for it
 
-	Witness *disturbance.Pauses // of when the machine stood still; nil: there is none
+	Witness *disturbance.Pauses // of when the machine stood still; nil: none
 
 	Live  func(load.Live, load.Plan)      // is called now and then while requests are sent
 	Tried func(w Window, windowsLeft int) // is called after each window of a search
@@ -64,7 +64,7 @@ type Found struct {
 type Hunt struct {
 	Start  float64       // the first rate; 0: from what closed loops show
 	Window time.Duration // at each rate; 0: as long as it must be
-	For    time.Duration // in all, at most, whatever the machine does; 0: 40 s, or some windows where these were given
+	For    time.Duration // in all, at most, regardless of the machine; 0: 40 s, or some windows where these were given
 }
 
 // lasting is how long a search may take.
@@ -206,7 +206,7 @@ const (
 	probeWarm   = 250 * time.Millisecond
 	fewest      = 16                     // connections
 	most        = 256                    // of those that are tried
-	grows       = 1.1                    // more connections are tried where they do so many times as much
+	grows       = 1.1                    // more connections are tried where they do this many times as much
 	plenty      = 4                      // times as many connections as closed loops had use for are enough
 	beginAt     = 0.9                    // of what a closed loop does: it sends when the server has time, users do not
 	inDoubt     = 0.5                    // where the SLO is missed even so
@@ -268,7 +268,7 @@ func (s *Session) capacity(ctx context.Context, ends time.Time, f *finding) (rat
 // closedPhase is that of the windows in which closed loops showed what the server can do.
 const closedPhase = "closed"
 
-// roundRate is for rates beside those of the search, which have as many digits.
+// roundRate is for rates shown next to those of the search, which have as many digits.
 func roundRate(rate float64) float64 { return quantity.Significant(rate, 3) }
 
 // windowAt is how long a window must be at a rate: for enough requests, and for a queue that grows to be seen.
@@ -318,7 +318,7 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	after := procs.HostNow()
 	res.Invalid = append(res.Invalid, ownLimit(limit)...)
 	sum := Summarise(res, s.SLO)
-	if s.Witness != nil && s.Witness.Ended() { // what it saw of a part of the time, itself perhaps, would be told of all
+	if s.Witness != nil && s.Witness.Ended() { // what it saw in part of the time, itself perhaps, would be reported for all of it
 		sum.Machine, others = nil, nil
 	}
 	if m := sum.Machine; m != nil {
@@ -352,14 +352,14 @@ func (s *Session) send(ctx context.Context, plan load.Plan) (Summary, error) {
 	return sum, nil
 }
 
-// neighbours looks at what others use beside the server; nil: nobody can tell.
+// neighbours looks at what others use besides the server; nil: it can't be seen.
 func (s *Session) neighbours() *disturbance.Neighbours {
 	if s.server == 0 {
 		return nil
 	}
 	w, err := disturbance.StartNeighbours(s.server, s.Witness.PID())
 	if err != nil {
-		return nil // the server has no limit, or it is that of everything here: it is nobody's fault
+		return nil // the server has no limit, or it is that of everything here: it is no one's fault
 	}
 	return w
 }
@@ -401,7 +401,7 @@ func ownLimit(server cgroup.Limits) []string {
 	return nil
 }
 
-// findServer looks for the process whose throttling is to be shown.
+// findServer looks for the process whose throttling to show.
 func (s *Session) findServer() {
 	if s.PID != nil {
 		s.setServer(*s.PID)

@@ -58,7 +58,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestWitnessEnds: of a machine that was watched for a part of the time nothing is told.
+// TestWitnessEnds: nothing is reported about a machine that was watched only part of the time.
 func TestWitnessEnds(t *testing.T) {
 	for name, ends := range map[string]bool{"watched to the end": false, "watched for a part": true} {
 		w := &disturbance.Pauses{Record: disturbance.Record{Zero: time.Now()}}
@@ -155,7 +155,7 @@ func TestFindMaxInterrupted(t *testing.T) {
 	}
 }
 
-// TestFindMaxUnanswered: where nobody answers there is no rate to be looked for.
+// TestFindMaxUnanswered: where nothing answers there is no rate to look for.
 func TestFindMaxUnanswered(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(ok))
 	server.Close()
@@ -267,7 +267,7 @@ func TestWindowAt(t *testing.T) {
 	}
 }
 
-// TestFindMaxEnds: a search takes no more time than it has, and its windows none of the server's that does not answer.
+// TestFindMaxEnds: a search takes no longer than it has, and its windows don't wait for a server that does not answer.
 func TestFindMaxEnds(t *testing.T) {
 	slowtest.Skip(t)
 	p := plan(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

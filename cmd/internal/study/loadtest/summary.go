@@ -40,7 +40,7 @@ type Summary struct {
 	Elapsed   float64  `json:"elapsed_seconds"`
 	Timeout   float64  `json:"timeout_seconds"` // 0: none
 
-	Requests   int64         `json:"requests"` // that were due and are counted, whatever came of them
+	Requests   int64         `json:"requests"` // that were due and are counted, regardless of their outcome
 	Sent       int64         `json:"sent"`
 	Errors     int64         `json:"errors"`     // without a complete answer, or with a gRPC status that is not OK
 	Timeouts   int64         `json:"timeouts"`   // of errors
@@ -50,7 +50,7 @@ type Summary struct {
 	Statuses   []StatusCount `json:"statuses"`
 	Causes     []CauseCount  `json:"error_causes"`
 	Bytes      int64         `json:"bytes"` // of bodies
-	Rate       float64       `json:"rate"`  // requests a second, whatever came of them
+	Rate       float64       `json:"rate"`  // requests a second, regardless of their outcome
 	Goodput    float64       `json:"goodput"`
 
 	Response Latencies `json:"response"`      // from when a request was due to the end of its answer
@@ -64,7 +64,7 @@ type Summary struct {
 	FromReady     Latencies `json:"from_ready"`
 	FromReadyTail float64   `json:"from_ready_tail"` // geometric mean of the steps' p99s, by their requests
 
-	Machine *Machine `json:"machine"` // null: nobody knows when it stood still
+	Machine *Machine `json:"machine"` // null: it is not known when it stood still
 
 	Axis []Step `json:"axis"`
 
@@ -78,7 +78,7 @@ type Summary struct {
 	Wait         float64 `json:"generator_wait_seconds"`  // for a CPU, with each request
 	BurstShare   float64 `json:"burst_share"`             // of the requests were sent in bursts, to catch up
 	Realtime     bool    `json:"generator_realtime"`      // its threads had real-time priority
-	// LateBecause is whose fault it was that the generator was late, where that is to be seen in the responses.
+	// LateBecause is whose fault it was that the generator was late, where that shows in the responses.
 	LateBecause []string `json:"late_because"`
 
 	Valid    bool     `json:"valid"`
@@ -88,7 +88,7 @@ type Summary struct {
 	Stopped  bool     `json:"stopped"`  // before the plan was done
 	Hopeless string   `json:"hopeless"` // what all requests came to: refused, no host or not found; "": any other load
 
-	overworked bool // the generator could do no more
+	overworked bool // the generator was at its limit
 
 	SLO    *SLO    `json:"slo"`
 	Server *Server `json:"server"` // null: not known
@@ -97,7 +97,7 @@ type Summary struct {
 // Machine is what the machine itself did meanwhile, and what the latencies are without that. Which requests are left out depends on when
 // they were due alone.
 type Machine struct {
-	Pauses   int       `json:"pauses"` // in which a CPU of it stood still, whatever the programs did
+	Pauses   int       `json:"pauses"` // in which a CPU of it stood still, regardless of what the programs did
 	Paused   float64   `json:"paused_seconds"`
 	Longest  float64   `json:"longest_pause_seconds"`
 	Stood    int64     `json:"left_out"`  // requests that were due in one, or shortly before or after
@@ -124,8 +124,8 @@ func (m *Machine) LeftOut() int64 {
 // quietLeast is how many requests must be calm for settings to be compared by these: a third.
 const quietLeast = 3
 
-// Quiet reports whether settings are compared by the calm requests: there are enough, and there is no SLO. That is of all requests, and
-// what is told of one load fits.
+// Quiet reports whether settings are compared by the calm requests: there are enough, and there is no SLO. An SLO is of all requests, and
+// what is reported about one load must fit together.
 func (d *Summary) Quiet() bool {
 	return d.Machine != nil && d.SLO == nil && quietLeast*d.Machine.Calm.Count >= d.FromReady.Count
 }
@@ -183,10 +183,10 @@ type Latencies struct {
 	Hist  string       `json:"hdr_v2"` // the whole histogram in HdrHistogram's own format, nanoseconds
 }
 
-// BeyondLeast is how many requests must be beyond a percentile for it to be told: with fewer it is chance.
+// BeyondLeast is how many requests must be beyond a percentile for it to be reported: with fewer it is chance.
 const BeyondLeast = 10
 
-// Needs is how many requests a percentile takes. The median and the third quartile are told of any number.
+// Needs is how many requests a percentile takes. The median and the third quartile are reported for any number.
 func Needs(percentile float64) int64 {
 	if percentile < 90 {
 		return 1
@@ -313,7 +313,7 @@ type Server struct {
 	ThrottledPeriods int64    `json:"throttled_periods"`
 	ThrottledShare   *float64 `json:"throttled_periods_share"`
 	ThrottledSeconds float64  `json:"throttled_seconds"`       // summed over CPUs
-	CPUSeconds       *float64 `json:"cpu_seconds"`             // null: nobody counts it
+	CPUSeconds       *float64 `json:"cpu_seconds"`             // null: it isn't counted
 	CPUPerRequest    *float64 `json:"cpu_seconds_per_request"` // that succeeded
 }
 
@@ -329,7 +329,7 @@ type Window struct {
 	Missed string  `json:"missed"` // the first objective that was not held, and what it was
 }
 
-// beganForm is RFC 3339: who reads counters of the server meanwhile needs more than its seconds.
+// beganForm is RFC 3339: anyone who reads counters of the server meanwhile needs more than its seconds.
 const beganForm = "2006-01-02T15:04:05.000Z07:00"
 
 // Span is what is counted: from the end of the warm-up until the load had ended. ok is false if that is not known.

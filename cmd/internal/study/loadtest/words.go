@@ -48,7 +48,7 @@ func (d *Summary) HopelessError() error {
 // Words say what an SLO asks: p99 ≤ 50 ms, errors ≤ 1 %.
 func (s *SLO) Words() string { return objectiveWords(s.Text) }
 
-// HeldWords say what was asked, without the objectives that were missed: those are listed with what they were. "" if all were.
+// HeldWords say what was asked for, without the objectives that were missed: those are listed with what they were. "" if all were.
 func (s *SLO) HeldWords() string {
 	if len(s.Missed) == 0 {
 		return "Asked: " + s.Words()
@@ -76,7 +76,7 @@ func (m Missed) Words() string {
 // barely is what is beyond an objective and has the same digits.
 const barely = "a little more"
 
-// words are an objective and what it was: a time, a share, or why there is none.
+// words are an objective and what it was: a time, a share, or why it has no value.
 func (m Missed) words() (objective, was string) {
 	objective, was = objectiveWords(m.Objective), m.Was
 	asked := strings.TrimPrefix(objective, "errors ≤ ")

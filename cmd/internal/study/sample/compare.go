@@ -36,7 +36,7 @@ type Comparison struct {
 	Margin float64 `json:"-"` // as well: the difference that is worth something, see Decide
 
 	Pairs      int     `json:"pairs"`
-	Ratio      float64 `json:"ratio"` // other ÷ base, estimated; 0: there is none
+	Ratio      float64 `json:"ratio"` // other ÷ base, estimated; 0: none
 	Low        float64 `json:"low"`   // the ratio's interval, for this comparison alone; both are 0 if Confidence is
 	High       float64 `json:"high"`
 	Confidence float64 `json:"confidence_level"` // what the interval really has, at least 0.95; 0: no interval
@@ -65,8 +65,8 @@ type Comparison struct {
 // only, they aren't: the ratio is then that of a typical pair, and need not be that of the medians. TestSkew shows by
 // how much.
 //
-// A ratio needs numbers above 0. If a value is not, then there is none, even if the other pairs have one: which runs
-// fail to have a value is no accident. For a metric that often is 0, such as throttled time, use Summarise on both.
+// A ratio needs numbers above 0. If one value is not, there is no ratio, even if the other pairs have one: which runs fail to have a value
+// is no accident. For a metric that often is 0, such as throttled time, use Summarise on both.
 func Compare(base, other []float64) Comparison {
 	if len(base) != len(other) {
 		panic(fmt.Sprintf("sample: comparing %d values with %d", len(base), len(other)))
@@ -122,8 +122,8 @@ func logRatios(base, other []float64) ([]float64, error) {
 	return diffs, nil
 }
 
-// LookPart is how much of the 5 % one of several looks has, where what is settled at one gets no more pairs: 1 where there is but one. Together
-// they have all of it. The later ones have most, as they have most pairs: what is plain is settled early all the same.
+// LookPart is how much of the 5 % one of several looks has, where what is settled at one gets no further pairs: 1 where there is only one.
+// Together they have all of it. The later ones have most, as they have most pairs: what is plain is settled early all the same.
 func LookPart(look, of int) float64 {
 	if of <= 1 {
 		return 1
@@ -162,7 +162,7 @@ func Decide(family []*Comparison, part float64) {
 	}
 }
 
-// notWorse reports whether it is shown that other is not worse by the margin or more. Of one look the interval tells.
+// notWorse reports whether it is shown that other is not worse by the margin or more. With one look the interval says so.
 func (c *Comparison) notWorse(part float64) bool {
 	worst := c.High
 	if c.Better == Higher && c.Low > 0 {

@@ -274,7 +274,7 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// round makes ties: the number has so many steps between 1 and 2.
+// round makes ties: numbers have that many steps between 1 and 2.
 func round(v, steps float64) float64 { return max(1, math.Round(v*steps)) / steps }
 
 func decided(base, other []float64, margin float64) Comparison {

@@ -4,7 +4,7 @@
 // Out come a Summary of one setting, and Comparisons of two settings measured in the same blocks, with warnings that
 // travel along. The package does not measure, does not print, and does not decide what to run.
 //
-// Nothing here assumes that measurements are normally distributed; they seldom are. The interval of a Summary is that
+// Nothing here assumes that measurements are normally distributed; they rarely are. The interval of a Summary is that
 // of golang.org/x/perf/benchmath, as benchstat shows it. A Comparison is paired, which benchstat's is not: what a block
 // has in common, such as a busy host, then cancels out.
 //

@@ -178,7 +178,7 @@ func FuzzFinite(f *testing.F) {
 		half := len(values) / 2
 		c := Compare(values[:half], values[half:2*half])
 		if !(margin >= 0) || math.IsInf(margin, 1) {
-			margin = 0 // it is a share that somebody asked for
+			margin = 0 // it is a share that someone asked for
 		}
 		c.Margin = margin
 		for range 2 { // to decide twice is the same as once

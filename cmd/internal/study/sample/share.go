@@ -2,7 +2,7 @@ package sample
 
 import "math"
 
-// A Part is what was counted in a part of what was measured, such as a window of a load: so many, of so many.
+// A Part is what was counted in one part of a measurement, such as a window of a load: Hits out of Of.
 type Part struct{ Hits, Of int64 }
 
 // A Share is that of all, as parts of it show it.
@@ -16,14 +16,14 @@ type Share struct {
 	Hit   int // parts that have any
 }
 
-// ShareOf says how large a share is, and how sure that is: it is below Low, and above High, in so rare cases as level says.
+// ShareOf says how large a share is, and how sure that is: it is below Low, and above High, only as rarely as level says.
 //
-// What is counted in one part has things in common: slow requests come together. So the parts are the units, and what is
-// counted in them is worth as many independent ones as would differ by as much. Of these the bounds are Wilson's, with
-// Student's distribution in place of the normal one, since the worth is only known from the parts (Dean and Pagano,
-// "Evaluating confidence interval methods for binomial proportions in clustered surveys", 2015). Where nothing was hit the
-// bounds are those of independent ones: then it takes enough parts for the share to be believed. Of fewer than two parts
-// nothing is known. Where a few parts have most of the hits, High is too low more often: TestShareCoverage tells how often.
+// What is counted in one part has things in common: slow requests come together. So the parts are the units, and what is counted in them is
+// worth as many independent ones as would differ by as much. Their bounds are Wilson's, with Student's distribution in place of the normal
+// one, since the worth is only known from the parts (Dean and Pagano, "Evaluating confidence interval methods for binomial proportions in
+// clustered surveys", 2015). Where nothing was hit the bounds are those of independent ones: then it takes enough parts for the share to be
+// believed. With fewer than two parts nothing is known. Where a few parts have most of the hits, High is too low more often:
+// TestShareCoverage shows how often.
 func ShareOf(parts []Part, level float64) Share {
 	s := Share{Parts: len(parts), High: 1}
 	for _, p := range parts {

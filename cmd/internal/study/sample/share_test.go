@@ -8,7 +8,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
-// Bounds of shares as they are worked out by hand.
+// Bounds of shares, worked out by hand.
 func TestShareOf(t *testing.T) {
 	alike := func(n int, hits, of int64) []Part { return slices.Repeat([]Part{{hits, of}}, n) }
 	for _, c := range []struct {

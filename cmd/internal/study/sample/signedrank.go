@@ -135,7 +135,7 @@ func locate(diffs []float64) location {
 }
 
 // critical returns the largest rank sum c of n differences whose lower tail has at most half of what Confidence leaves,
-// and the confidence of an interval that leaves the c lowest and c highest means outside. If there is none c is -1.
+// and the confidence of an interval that leaves the c lowest and c highest means outside. If there isn't one, c is -1.
 func critical(n int) (c int, confidence float64) {
 	const tail = (1 - Confidence) / 2
 	sum := n * (n + 1) / 2

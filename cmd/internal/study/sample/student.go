@@ -3,7 +3,7 @@ package sample
 import "math"
 
 // ShownAbove reports whether the mean of some differences is above least, and above 0 by more than chance explains, at a
-// one-sided level. Of fewer than two nothing is shown.
+// one-sided level. Fewer than two show nothing.
 func ShownAbove(differences []float64, least, level float64) bool {
 	n := len(differences)
 	if n < 2 {
@@ -13,7 +13,7 @@ func ShownAbove(differences []float64, least, level float64) bool {
 	return mean > least && mean > StudentQuantile(level, n-1)*sd/math.Sqrt(float64(n))
 }
 
-// studentTail is the probability that Student's variable with so many degrees of freedom is above t, t ≥ 0: the finite
+// studentTail is the probability that Student's variable with that many degrees of freedom is above t, t ≥ 0: the finite
 // series of Abramowitz and Stegun, 26.7.3 and 26.7.4.
 func studentTail(t float64, freedom int) float64 {
 	const most = 400 // beyond it quantiles differ from the normal distribution's by less than a hundredth

@@ -11,7 +11,7 @@ const (
 	rampFactor = 1.5 // from one rate of the ramp to the next
 	attempts   = 3   // windows that may be invalid in a row at one rate
 
-	lowest, highest = 1e-3, 1e9 // rates that anybody may ask for
+	lowest, highest = 1e-3, 1e9 // rates that may be asked for
 )
 
 // A Config is where to look for the highest rate. The zero value is usable.
@@ -108,7 +108,7 @@ type Highest struct {
 	beyond float64 // the rate at which the generator gave up; 0: it did not
 }
 
-// NewHighest begins a search. If Config.Start is near to the limit as far as is known, the first step from it is a small one.
+// NewHighest begins a search. near says that Config.Start is believed to be near the limit: then the first step from it is a small one.
 func NewHighest(c Config, near bool) (*Highest, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
@@ -130,8 +130,7 @@ func (h *Highest) Left() int {
 // Stop ends the search: there is no time for more.
 func (h *Highest) Stop() { h.step = Step{Phase: Done} }
 
-// Observe takes what came of the window that Next asked for. An error is an observation that nobody asked for; it changes
-// nothing.
+// Observe takes what came of the window that Next asked for. An error means an observation that was not asked for; it changes nothing.
 func (h *Highest) Observe(o Observation) error {
 	if err := h.asked(o); err != nil {
 		return err
@@ -182,7 +181,7 @@ func (h *Highest) following(last Observation) Step {
 	return Step{Phase: Done}
 }
 
-// inVain tells whether the last windows, all at one rate, say nothing of the server.
+// inVain reports whether the last windows, all at one rate, say nothing about the server.
 func (h *Highest) inVain() bool {
 	if len(h.seen) < attempts {
 		return false
@@ -191,7 +190,7 @@ func (h *Highest) inVain() bool {
 	return !slices.ContainsFunc(last, func(o Observation) bool { return o.Valid || o.Rate != last[0].Rate })
 }
 
-// extremes are the highest rate at which a window held, and the lowest at which one missed. 0: there is none.
+// extremes are the highest rate at which a window held, and the lowest at which one missed. 0: none.
 func (h *Highest) extremes() (held, missed float64) {
 	for _, o := range h.seen {
 		switch {
@@ -220,8 +219,7 @@ func (h *Highest) between(held float64) Step {
 	return h.confirm(lower, upper)
 }
 
-// confirm is a step at one of two rates, the lower of which is to hold and the upper to miss, until they do; upper 0: there is
-// none.
+// confirm is a step at one of two rates, the lower of which must hold and the upper miss, until they do; upper 0: none.
 func (h *Highest) confirm(lower, upper float64) Step {
 	l, u := tallyAt(h.seen, lower), tallyAt(h.seen, upper)
 	switch {
@@ -284,7 +282,7 @@ type belief struct {
 
 const fine = 0.01 // in logarithms
 
-// beliefIn begins with all rates alike, as far as the ramp could have gone from those that were tried.
+// beliefIn begins with all rates equally likely, up to where the ramp could have gone from those that were tried.
 func beliefIn(seen []Observation) belief {
 	var b belief
 	low, high := math.Inf(+1), math.Inf(-1)

@@ -148,7 +148,7 @@ func (q queue) truth() float64 {
 
 // TestHighestByQueues: the answer is within 15 % of the truth nearly always, though windows vary and some are bad, and within as
 // many windows as fit into the time that a search has by default. The first rate is nine tenths of what a closed loop has shown,
-// which is right to within a third. Some servers have so many times their capacity after five windows, and the truth is that.
+// which is right to within a third. Some servers have a multiple of their capacity after five windows, and the truth is that.
 func TestHighestByQueues(t *testing.T) {
 	slowtest.Plain(t)
 	const searches, windows = 200, 20
@@ -275,7 +275,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// FuzzHighest: whatever is observed, a search ends, and asks for sensible rates only.
+// FuzzHighest: a search ends whatever is observed, and asks for sensible rates only.
 func FuzzHighest(f *testing.F) {
 	f.Add(10.0, 0.0, 0.0, []byte{0})
 	f.Add(0.0, 1e9, 1e-3, []byte{1, 1, 1, 1, 1, 1, 0, 2, 2})

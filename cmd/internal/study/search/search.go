@@ -1,4 +1,4 @@
-// Package search answers: what is to be measured next, and what do the measurements say? In goes one observation after the
+// Package search answers: what should be measured next, and what do the measurements say? In goes one observation after the
 // other, out comes the next step, and at any time the answer so far. It measures nothing itself: no clock, no network,
 // no goroutine. That is why thousands of searches can be tried in a test. Nor does it make sentences: an answer is data, and
 // package report has the words.

@@ -18,13 +18,13 @@ const (
 	guardPairs  = 2    // fresh ones that a change must hold in
 	mostGuards  = 2    // times that a leader may fail in them
 	mostVoid    = 2    // blocks in which every attempt at a setting may be in vain before it is given up
-	slack       = 0.34 // a setting may break the SLO in so much larger a share of its runs than the best: one of three is chance
+	slack       = 0.34 // by which a setting's share of runs that break the SLO may exceed the best one's: one of three is chance
 	usualMargin = 0.05
 	usualTail   = 0.25
-	greatest    = 1e12 // beyond it, and below its inverse, a value is no measurement
+	greatest    = 1e12 // beyond it, and below its inverse, a value isn't a measurement
 )
 
-// Tolerated is the share of requests that may fail in a run where nobody says another.
+// Tolerated is the share of requests that may fail in a run unless another is given.
 const Tolerated = 0.01
 
 // Race is the phase in which all candidates that are left run once a block; in Confirm only the leader and the current
@@ -57,12 +57,12 @@ type TuneConfig struct {
 	Candidates []int // Current is added to them, doubles are left out
 	Exact      bool  // no other GOMAXPROCS; otherwise one between two of them may be added
 	Levers     []int // values of GOGC; each is tried with Current, as one more candidate
-	Varied     int   // so many others of what the user varies, the same with each
+	Varied     int   // how many other values there are of what the user varies; each is tried in the same way
 
 	Objective  Metric
 	Batch      bool    // a job or a benchmark: there are no requests, and so no p99 that may be missing
-	Margin     float64 // a ratio within 1/(1+Margin) and 1+Margin is no difference worth having; 0: 0.05
-	TailMargin float64 // by so much a p99 may be higher, and must be lower, to count; 0: 0.25
+	Margin     float64 // a ratio between 1/(1+Margin) and 1+Margin isn't a difference worth having; 0: 0.05
+	TailMargin float64 // how much higher a p99 may be, and how much lower it must be to count; 0: 0.25
 	MaxErrors  float64 // share of requests that may fail before a run counts as one that broke the SLO; 0: 0.01
 
 	Abreast   int // settings of the first block at most, see TuneObservation; 0: all
@@ -118,7 +118,7 @@ func (o TuneObservation) value(m Metric) float64 {
 	return o.measured(m)
 }
 
-// measured is the metric's figure, 0 if there is none.
+// measured is the metric's figure, 0 if there isn't one.
 func (o TuneObservation) measured(m Metric) float64 {
 	switch m {
 	case P99:
@@ -137,7 +137,7 @@ func (o TuneObservation) measured(m Metric) float64 {
 	return 0
 }
 
-// clean makes every number one that can be saved, and 0 of what is no measurement.
+// clean makes every number one that can be saved, and 0 if it isn't a measurement.
 func (o TuneObservation) clean() TuneObservation {
 	for _, v := range []*float64{&o.Tail, &o.P99, &o.CPUPerRequest, &o.Throughput, &o.Time} {
 		if !(*v >= 1/greatest && *v <= greatest) { // NaN is neither
@@ -162,10 +162,10 @@ func (o TuneObservation) clean() TuneObservation {
 // agree before a change is advised. Looking after each block makes false claims more likely, and so does having many
 // candidates: both are paid for by the level of a claim; see the constants in tune_compare.go, which the simulation holds.
 //
-// GOGC is another lever, and what the user varies a third: each is tried alone, with the rest as it is. Only where two of them are
-// better than the current setting are these tried together; see combine.
+// GOGC is another lever, and what the user varies a third: each is tried alone, with the rest unchanged. Only where two of them are better
+// than the current setting are these tried together; see combine.
 //
-// The state follows from the TuneConfig and the observations alone, so whoever keeps those can rebuild it by ReplayTune.
+// The state follows from the TuneConfig and the observations alone, so a caller who keeps those can rebuild it by ReplayTune.
 type Tune struct {
 	config TuneConfig
 	seen   []TuneObservation
@@ -178,7 +178,7 @@ type Tune struct {
 	base   Candidate // that the others are compared with: the current setting, or one in its place
 	fallen []Fallen  // that were, and with which the program does not run
 
-	refined  bool // GOMAXPROCS beside the leader's were added
+	refined  bool // GOMAXPROCS next to the leader's were added
 	combined bool // a GOMAXPROCS and a GOGC are tried together
 
 	block   int
@@ -215,7 +215,7 @@ type Drop struct {
 	Blocks  int       // that it rests on
 	Against Candidate // that it was compared with
 	Metric  Metric    // of Worse: the one in which it is most behind
-	Ratio   float64   // and how it was to the other's; of TooFull the share of the limit, of Collects the points
+	Ratio   float64   // to the other's; for TooFull the share of the limit, for Collects the points
 	Failure string    // of ProgramFails
 	Killed  bool      // it was for lack of memory
 }
@@ -251,7 +251,7 @@ const (
 	endChange    ending = "change"    // the leader held in the guard
 	endCurrent   ending = "current"   // the program failed with its current setting
 	endGenerator ending = "generator" // the current setting has no valid run
-	endNoise     ending = "noise"     // runs differ so much that none that there is time for could tell
+	endNoise     ending = "noise"     // runs differ too much for a verdict, however many there is time for
 )
 
 // NewTune begins a search.
@@ -354,9 +354,9 @@ func (t *Tune) run(c Candidate, block int) TuneRun {
 	return TuneRun{Procs: c.Procs, GOGC: c.GOGC, Vary: c.Vary, Phase: t.phase, Block: block, Seed: t.seed(block)}
 }
 
-// Ahead are the runs of the nth block after this one, as far as can be said now: those of the settings that are left. It may turn
-// out that some of them are not asked for, or others besides. Whoever makes them before they are asked for looks at nothing that he
-// would not have seen then: which settings a block has is decided by earlier blocks alone.
+// Ahead are the runs of the nth block after this one, as far as can be said now: those of the settings that are left. It may turn out that
+// some of them are not asked for, or others are as well. A caller that makes them before they are asked for sees nothing that it would not
+// have seen then: which settings a block has is decided by earlier blocks alone.
 func (t *Tune) Ahead(n int) (runs []TuneRun) {
 	var settings []Candidate
 	switch t.phase {
@@ -381,8 +381,7 @@ func (t *Tune) random() *rand.Rand {
 	return rand.New(rand.NewPCG(t.config.Seed, 1<<40|uint64(len(t.seen))))
 }
 
-// Observe takes what came of the run that Next asked for. An error is an observation that nobody asked for; it changes
-// nothing.
+// Observe takes what came of the run that Next asked for. An error means an observation that was not asked for; it changes nothing.
 func (t *Tune) Observe(o TuneObservation) error {
 	run, ok := t.Next()
 	switch {
@@ -425,7 +424,7 @@ func (t *Tune) usable(o TuneObservation) bool {
 	return slices.ContainsFunc(deciding, func(m Metric) bool { return o.measured(m) > 0 })
 }
 
-// broken reports whether the run did not do what it has to do, at whatever cost.
+// broken reports whether the run did not do what it must do at any cost.
 func (t *Tune) broken(o TuneObservation) bool { return !o.SLOHeld || o.ErrorShare > t.config.MaxErrors }
 
 // failed ends the race of a setting with which the program does not run.
@@ -441,8 +440,9 @@ func (t *Tune) failed(o TuneObservation) {
 	t.advance()
 }
 
-// fall goes on without the setting that the others are compared with, as the program does not run with it: another takes its place. What was
-// measured stays, and what was out for what it is beside the one that fell is back in the race. False: there is no other.
+// fall goes on without the setting that the others are compared with, as the program does not run with it: another takes its place. What
+// was measured stays, and settings that were dropped because of how they compare with the one that fell are back in the race. False: there
+// is no other.
 func (t *Tune) fall(o TuneObservation) bool {
 	fell := t.current()
 	base := t.successor()
@@ -463,8 +463,8 @@ func (t *Tune) fall(o TuneObservation) bool {
 	return true
 }
 
-// successor is what takes the place of the setting that the others are compared with: of the GOMAXPROCS with which the program has not failed
-// the nearest to what Go would choose.
+// successor is what takes the place of the setting that the others are compared with: the GOMAXPROCS nearest to what Go would choose among
+// those with which the program has not failed.
 func (t *Tune) successor() (next *arm) {
 	far := func(a *arm) float64 {
 		return math.Abs(math.Log(float64(a.Procs) / float64(max(1, t.config.GoDefault))))
@@ -524,14 +524,14 @@ func (t *Tune) startBlock() {
 	t.start(Race, order)
 }
 
-// raceOf reports whether there were so many rounds of the race, with the block that is being run.
+// raceOf reports whether there were that many rounds of the race, counting the block that is being run.
 func (t *Tune) raceOf(rounds int) bool {
 	const rounding = 1e-6
 	return t.rounds+rounding >= float64(rounds)
 }
 
-// abreastOf are those of some settings that run in the next block: the current one, and as many as there is room for beside it of those that
-// were compared with it least often.
+// abreastOf are those of some settings that run in the next block: the current one, and as many as there is room for besides it, starting
+// with those that were compared with it least often.
 func (t *Tune) abreastOf(all []Candidate) []Candidate {
 	if t.abreast < 2 || len(all) <= t.abreast {
 		return all
@@ -634,7 +634,7 @@ func (t *Tune) endBlock() {
 }
 
 // proven reports whether the leader has held in the pairs since it leads, where there is no time for fresh ones. It was not
-// chosen once and then tried, so it has to be shown more clearly not to be worse.
+// chosen once and then tried, so it must be shown more clearly not to be worse.
 func (t *Tune) proven() bool {
 	return t.leader != t.current() && t.led >= guardPairs && t.hasPairs() && t.held(unharmed/2)
 }
@@ -642,12 +642,12 @@ func (t *Tune) proven() bool {
 // hasPairs reports whether there are as many pairs as were asked for.
 func (t *Tune) hasPairs() bool { return t.pairs(t.arm(t.leader)) >= t.config.Pairs }
 
-// affords reports whether there is time for so many runs.
+// affords reports whether there is time for that many runs.
 func (t *Tune) affords(runs int) bool { return t.room == 0 || runs <= t.room }
 
-// refine adds the settings between the leader and its neighbours, once: where a curve bends, its best may lie between
-// two candidates. In a wide gap that is the geometric middle, for the one next to the leader would be much like it. It is
-// done beside a leader that is better than the current setting only, and where the noise lets neighbours be told apart.
+// refine adds the settings between the leader and its neighbours, once: where a curve bends, its best may lie between two candidates. In a
+// wide gap that is the geometric middle, for the one next to the leader would be much like it. It is done only around a leader that is
+// better than the current setting, and where the noise lets neighbours be distinguished.
 func (t *Tune) refine() {
 	lead := t.leading()
 	if t.refined || t.config.Exact || !t.raceOf(firstLook) || lead.GOGC != 0 || lead.Vary != 0 || !t.timeToJoin() {
@@ -725,7 +725,7 @@ func (c Candidate) with(other, current Candidate) Candidate {
 	return Candidate{c.Procs, max(c.GOGC, other.GOGC), max(c.Vary, other.Vary)}
 }
 
-// Left guesses how many runs are left, and says how many there are at most if none has to be repeated.
+// Left guesses how many runs are left, and says how many there are at most if none must be repeated.
 func (t *Tune) Left() (likely, most int) {
 	if t.phase == Done {
 		return 0, 0
@@ -750,7 +750,7 @@ func (t *Tune) Left() (likely, most int) {
 	return min(likely, most), most
 }
 
-// aRound is how many runs it takes until all settings that are left have run beside the current one.
+// aRound is how many runs it takes until all settings that are left have run alongside the current one.
 func (t *Tune) aRound() int {
 	alive := len(t.alive())
 	if t.abreast < 2 || alive <= t.abreast {
@@ -796,7 +796,7 @@ func (t *Tune) dropArm(a *arm, why *Drop) {
 	t.drops++
 	a.dropped, a.nth = why, t.drops
 	t.revive(a.Candidate)
-	if t.phase == Confirm { // a leader that has failed is not guarded any more
+	if t.phase == Confirm { // a leader that has failed is no longer guarded
 		t.phase, t.order = Race, nil
 	}
 }

@@ -17,17 +17,17 @@ const (
 	claim    = 0.0025 // of a gain after the guard; shared by the candidates
 	trading  = 0.01   // at which a setting is said to be better or worse than another
 	unlikely = 0.002  // at which one that is worse in a metric leaves the race as a trade
-	hopeless = 0.2    // at which one that can't be better any more leaves the race
+	hopeless = 0.2    // at which one that can no longer be better leaves the race
 	unharmed = 0.013  // at which one that is advised is shown not to be worse
 	safely   = 0.05   // at which one is said not to be worse
 	perhaps  = 0.1    // at which one that is being guarded may go on
-	interval = 0.018  // of each end of an interval that is called one of 95 %: looking again and again, and at the best, costs the rest
+	interval = 0.018  // of each end of an interval that is called one of 95 %: looking repeatedly, and at the best, costs the rest
 )
 
 // fewestFreedom are the degrees of freedom without which nothing is dropped.
 const fewestFreedom = 2
 
-// A neighbour that was not seen moves a few pairs far: seen in so many pairs, by so much of the standard error.
+// A neighbour that was not seen moves a few pairs far: that shows from this many pairs on, as this much of the standard error.
 const (
 	strayPairs = 8
 	strayed    = 0.5
@@ -68,8 +68,8 @@ func (t *Tune) last() Metric {
 	return chain[len(chain)-1]
 }
 
-// blind reports whether CPU time would decide alone because nothing is known of the tail. Nobody who has not declared CPU
-// the objective must be told to trade an unknown latency for it.
+// blind reports whether CPU time would decide alone because nothing is known of the tail. A user who has not declared CPU the objective
+// must not be advised to trade an unknown latency for it.
 func (t *Tune) blind() bool {
 	return t.config.Objective == Auto && !t.config.Batch && !slices.Contains(t.chain(), P99)
 }
@@ -82,8 +82,8 @@ func (t *Tune) worth(m Metric) float64 {
 	return math.Log1p(t.config.Margin)
 }
 
-// allowed is the logarithm of the ratio up to which a setting is not worse: the tail's margin, and of what is known much
-// better twice the margin.
+// allowed is the logarithm of the ratio up to which a setting is not worse: the tail's margin, and for metrics that are known much better
+// twice the margin.
 func (t *Tune) allowed(m Metric) float64 {
 	return math.Log1p(allowed(m, t.config.Margin, t.config.TailMargin))
 }
@@ -136,8 +136,7 @@ type spread struct {
 	freedom int // degrees of freedom; 0: nothing is known
 }
 
-// spread takes it from what is left of the runs' logarithms when that of their setting and that of their block are taken
-// away.
+// spread takes it from what is left of the runs' logarithms without that of their setting and that of their block.
 func (t *Tune) spread(m Metric) spread {
 	if s, ok := t.spreads[m]; ok {
 		return s
@@ -204,8 +203,8 @@ type contrast struct {
 	freedom int
 }
 
-// contrast compares two settings: by the blocks that both ran in, or where there are none to speak of by those in which each ran beside the
-// current setting.
+// contrast compares two settings: by the blocks that both ran in or, if there are too few, by those in which each ran with the current
+// setting.
 func (t *Tune) contrast(m Metric, a, b *arm) contrast {
 	c := t.direct(m, a, b)
 	if current := t.arm(t.current()); t.config.Abreast > 0 && !c.known() && a != b && a != current && b != current {

@@ -17,8 +17,7 @@ func TestSignTest(t *testing.T) {
 	}
 }
 
-// raced is a search in which each setting, the current one the first, has run in so many blocks. A run of which rule says
-// false was void.
+// raced is a search in which each setting, the current one first, has run in that many blocks. A run for which rule returns false was void.
 func raced(t *testing.T, settings, blocks int, rule func(procs, block int, o *TuneObservation) bool) *Tune {
 	t.Helper()
 	c := TuneConfig{Current: 1, Exact: true}
@@ -248,7 +247,7 @@ func TestGain(t *testing.T) {
 			t.Errorf("%s: it may be better: %v", c.name, got)
 		}
 	}
-	// It saves CPU, is not worse, and among so many candidates that is not shown well enough: no gain, and no trade either.
+	// It saves CPU, is not worse, and among this many candidates that is not shown well enough: no gain, and no trade either.
 	m := raced(t, 14, 4, func(procs, block int, o *TuneObservation) bool {
 		o.Tail, o.P99 = 1, 1
 		o.CPUPerRequest = 1 + 0.05*float64((block*procs*procs)%5)

@@ -25,9 +25,9 @@ func (t *Tune) compared(a, b *arm) int {
 	return n
 }
 
-// gain reports whether a candidate is better than the current setting in one metric and not worse in any other. The SLO and
-// errors come first: a candidate that holds the SLO less often, or fails more requests, is none whatever it saves, and one
-// that holds it where the current setting does not is one whatever it costs.
+// gain reports whether a candidate is better than the current setting in one metric and not worse in any other. The SLO and errors come
+// first: a candidate that holds the SLO less often, or fails more requests, is not a gain whatever it saves, and one that holds it where
+// the current setting does not is one whatever it costs.
 func (t *Tune) gain(a *arm, level, safe float64) bool { return len(t.gains(a, level, safe)) > 0 }
 
 // gains are the metrics in which it is so.
@@ -50,7 +50,7 @@ func (t *Tune) gains(a *arm, level, safe float64) (all []Metric) {
 	return all
 }
 
-// shownBetter reports whether a is better than b at a one-sided level, and by more than the margin as far as can be seen.
+// shownBetter reports whether a is better than b at a one-sided level, and by more than the margin by the estimate.
 func (t *Tune) shownBetter(m Metric, a, b *arm, level float64) bool {
 	c := t.contrast(m, a, b)
 	worth := t.worth(m)
@@ -73,15 +73,15 @@ func mostlyShared(a, b *arm) bool {
 	return 2*shared > of
 }
 
-// shownWorse reports whether a is worse than b at a one-sided level: by more than is worth something, or at all, where it is by more than
-// is allowed as far as can be seen.
+// shownWorse reports whether a is worse than b at a one-sided level: by a relevant amount, or at all if by the estimate it is worse by more
+// than is allowed.
 func (t *Tune) shownWorse(m Metric, a, b *arm, level float64) bool {
 	c := t.contrast(m, a, b)
 	return c.below(level) > t.worth(m) || c.below(level) > 0 && c.mean > t.allowed(m)
 }
 
-// notWorse reports whether a is shown to be worse than b by no more than is allowed. Of the tail the p99 of whole windows
-// must not contradict it.
+// notWorse reports whether a is shown to be worse than b by no more than is allowed. For the tail, the p99 of whole windows must not
+// contradict it.
 func (t *Tune) notWorse(m Metric, a, b *arm, level float64) bool {
 	return t.contrast(m, a, b).above(level) < t.allowed(m) && (m != P99 || !t.contradicted(a, b))
 }
@@ -104,9 +104,9 @@ func (t *Tune) mayBeBetter(m Metric, a, b *arm) bool {
 	return c.freedom < fewestFreedom || c.below(hopeless) < -t.worth(m)
 }
 
-// drowned is the metric in which runs of one setting differ so much that no verdict is in sight, and by how much; "": there is none. Then
-// not even twice as much, or what a setting seems to do if that is more, could be told by all runs that there is time for, nor by as many
-// as a search usually has: a budget that is short is another matter.
+// drowned is the metric in which runs of one setting differ so much that no verdict is in sight, and by how much; "": none. Then not even a
+// factor of two, or what a setting seems to do if that is more, could be shown by all runs that there is time for, nor by as many as a
+// search usually has: a budget that is short is another matter.
 func (t *Tune) drowned() (Metric, Noise) {
 	const twice = math.Ln2
 	if !t.raceOf(firstClaim) || t.blind() {
@@ -168,7 +168,7 @@ func (t *Tune) discordant(a, b *arm) (gained, lost int) {
 	return gained, lost
 }
 
-// signTest is the exact two-sided p of so many heads and tails.
+// signTest is the exact two-sided p of that many heads and tails.
 func signTest(heads, tails int) float64 {
 	n, high := heads+tails, max(heads, tails)
 	tail, term := 0.0, math.Pow(0.5, float64(n)) // the probability of n heads, then n-1, …
@@ -247,11 +247,11 @@ func (t *Tune) behind(a, lead, current *arm) *Drop {
 // What a setting may take of the memory and of the CPU time, whatever it saves: memory runs out in bursts, and in an hour with more load.
 const (
 	Fullest  = 0.8 // of the memory limit, at the peak
-	fuller   = 1.1 // times the current setting's peak: who fills the page cache is always near to the limit
+	fuller   = 1.1 // times the current setting's peak: a program that fills the page cache is always near the limit
 	collects = 0.1 // of the CPU time, beyond what the collector takes with the current setting
 )
 
-// cramped says why a setting that the program runs with leaves it too little memory; nil: it doesn't, as far as is known.
+// cramped says why a setting that the program runs with leaves it too little memory; nil: as far as is known, it doesn't.
 func (t *Tune) cramped(a *arm) *Drop {
 	current := t.arm(t.current())
 	if a == current {
@@ -293,7 +293,7 @@ func (t *Tune) settledTrade(a *arm) bool {
 	})
 }
 
-// worst is a drop that tells the metric in which a is most behind, by a relevant amount in it.
+// worst is a drop that says in which metric a is furthest behind, relative to what is a relevant amount in it.
 func (t *Tune) worst(reason DropReason, a, b *arm) *Drop {
 	d := &Drop{Reason: reason, Blocks: t.compared(a, b), Against: b.Candidate}
 	most := math.Inf(-1)
@@ -343,9 +343,8 @@ func (t *Tune) leading() *arm {
 	return cmp.Or(t.best(gains), current)
 }
 
-// best is the best of some candidates: those that break the SLO more often than the best fall out first, then those whose
-// tail is shown to be worse, then those with more CPU per request. Of those that are equal in all of this it is the simplest.
-// Nil: none of them has run.
+// best is the best of some candidates: those that break the SLO more often than the best fall out first, then those whose tail is shown to
+// be worse, then those with more CPU per request. Among those that are equal in all of this it is the simplest. Nil: none of them has run.
 func (t *Tune) best(of []*arm) *arm {
 	left := t.holding(of)
 	chain := t.chain()
@@ -390,8 +389,8 @@ func (t *Tune) simpler(a, b Candidate) int {
 	)
 }
 
-// better reports whether a is better than the current setting as far as can be told: in the last metric by the estimate,
-// beyond the margin, and in none that comes before it shown to be worse.
+// better reports whether a seems better than the current setting: in the last metric by the estimate, beyond the margin, and in none before
+// it shown to be worse.
 func (t *Tune) better(a *arm) bool {
 	current, chain := t.arm(t.current()), t.chain()
 	for i, m := range chain {
@@ -429,7 +428,7 @@ func (t *Tune) held(safe float64) bool {
 	return false
 }
 
-// cautious is the level at which the leader is to be shown not to be worse, at this look: each costs a part of it, the later ones more.
+// cautious is the level at which the leader must be shown not to be worse, at this look: each costs a part of it, the later ones more.
 func (t *Tune) cautious() float64 {
 	pairs := float64(t.pairs(t.arm(t.leader)))
 	most := pairs + float64(t.room)/2
@@ -450,7 +449,7 @@ func (t *Tune) mayHold() bool {
 	})
 }
 
-// mayDisagree is how many of so many fresh pairs may.
+// mayDisagree is how many of some fresh pairs may disagree.
 func mayDisagree(of int) int { return max(1, of/4) }
 
 // agreed counts the leader's fresh pairs, and those of them in which it was better: the pairs of all its guards, or the latest where there
@@ -487,7 +486,7 @@ func (t *Tune) agreed(basis Metric) (agreed, of int) {
 }
 
 // open is the candidate that a decision waits for: it is better than the current setting in a metric, and that it is not worse in the
-// others is neither shown nor refuted. Nil: there is none, or too little was seen.
+// others is neither shown nor refuted. Nil: none, or too little was seen.
 func (t *Tune) open() *arm {
 	if !t.raceOf(firstClaim + 1) {
 		return nil
@@ -506,7 +505,7 @@ func (t *Tune) open() *arm {
 	return t.best(open)
 }
 
-// holding are those of some candidates that break the SLO about as seldom as the best.
+// holding are those of some candidates that break the SLO about as rarely as the best.
 func (t *Tune) holding(of []*arm) []*arm {
 	share := func(a *arm) float64 {
 		broken, of := t.brokenRuns(a)
@@ -527,7 +526,7 @@ func (t *Tune) holding(of []*arm) []*arm {
 	return holding
 }
 
-// brokenRuns counts the runs of an arm that broke the SLO, of those beside which nothing else ran.
+// brokenRuns counts the undisturbed runs of an arm, and those of them that broke the SLO.
 func (t *Tune) brokenRuns(a *arm) (broken, of int) {
 	for _, o := range a.runs {
 		if o.Disturbed {

@@ -13,10 +13,10 @@ var tunePrograms = flag.Int("tune-programs", 100, "how many programs of each kin
 
 // The noise of a run of a server, as it was measured: the standard deviation of the logarithm, within a block. The p99 of
 // the window has 0.37 and its seconds' geometric mean, which settings are compared by, 0.22 (the built-in server at 85 % of
-// a limit of 1 CPU); CPU per request 0.02 to 0.04. A search is told none of it.
+// a limit of 1 CPU); CPU per request 0.02 to 0.04. A search knows none of it.
 const (
 	simulatedTail   = 0.22
-	simulatedWindow = 0.30 // of the p99 of the window, beside that of its seconds: 0.37 in all
+	simulatedWindow = 0.30 // of the p99 of the window, besides that of its seconds: 0.37 in all
 	simulatedCPU    = 0.03
 )
 
@@ -32,10 +32,10 @@ type program struct {
 	noiseTail  float64
 	noiseCPU   float64
 	heavy      bool    // Student's distribution with three degrees of freedom, else the normal one
-	wild       float64 // so many times the noise with all settings but the current one; 0: the same
+	wild       float64 // times the noise with all settings but the current one; 0: the same
 	drift      float64 // from block to block
 	invalid    float64 // probability that a run is not valid
-	early      float64 // so many times the noise in the first two blocks; 0: the same
+	early      float64 // times the noise in the first two blocks; 0: the same
 	slow       float64 // probability that a neighbour makes all of a run twice as slow
 	walk       float64
 	room       int // runs that there is time for; 0: as many as it takes
@@ -333,8 +333,8 @@ func (s *tally) sum(o tally) {
 
 func (s *tally) share(n int) float64 { return 100 * float64(n) / float64(max(1, s.searches)) }
 
-// TestTuneShapes counts, over programs with five to eight candidates whose curves have six shapes, how often a change is
-// advised that is none for the better, and how often what is advised is within 5 % of the best.
+// TestTuneShapes counts, over programs with five to eight candidates whose curves have six shapes, how often a change is advised that isn't
+// one for the better, and how often what is advised is within 5 % of the best.
 func TestTuneShapes(t *testing.T) {
 	slowtest.Plain(t)
 	for k, kind := range []struct {

@@ -8,12 +8,11 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/sample"
 )
 
-// A Standing is how a candidate stands beside the current setting, by all runs so far. While the search runs it claims
-// nothing.
+// A Standing is how a candidate compares with the current setting, by all runs so far. While the search runs it claims nothing.
 type Standing struct {
 	Candidate
 	Current bool     // it is the current setting
-	Runs    int      // that were valid, and beside which nothing else ran
+	Runs    int      // that were valid, and undisturbed
 	Broken  int      // of these, those that broke the SLO
 	Pairs   int      // blocks in which the current setting ran too
 	Effects []Effect // of the metrics that are known; of the current setting the medians alone
@@ -109,7 +108,7 @@ func (t *Tune) costs(a *arm) (costs []float64) {
 // 95 % interval.
 type Noise struct{ SD, Low, High float64 }
 
-// Noise is that of the metrics that decide, as far as it is known.
+// Noise is that of the metrics that decide, where it is known.
 func (t *Tune) Noise() map[Metric]Noise {
 	noise := map[Metric]Noise{}
 	for _, m := range t.chain() {

@@ -88,7 +88,7 @@ func (f rule) but(change func(*TuneObservation)) rule {
 	}
 }
 
-// room is that of a budget of so many runs in all.
+// room is that of a budget of that many runs in all.
 func (f rule) room(runs int) rule {
 	return func(r TuneRun) TuneObservation {
 		o := f(r)
@@ -584,7 +584,7 @@ func TestHonestVerdicts(t *testing.T) {
 		}},
 		{"slo", three.pairs(7), one(0.85, 1, func(o *TuneObservation) { o.SLOHeld = o.Run.Block != 3 && o.Run.Block != 6 }), 0, isNot(Change)},
 		{"slo in one block", three.pairs(7), one(0.85, 1, func(o *TuneObservation) { o.SLOHeld = o.Run.Block != 5 }), 0, func(t *testing.T, m *Tune) {
-			// In one of ten blocks it may be chance, and is told.
+			// In one of ten blocks it may be chance, and is reported.
 			if v := m.Verdict(); v.Kind == Change && (v.Pairs < 10 || v.Held != [2]int{v.Pairs, v.Pairs - 1}) {
 				t.Errorf("%+v", v)
 			}
@@ -620,7 +620,7 @@ func TestHonestVerdicts(t *testing.T) {
 				t.Errorf("p99 is %q: %+v", says, v)
 			}
 		}},
-		// Of two that halve CPU time it is not seen which is better, and yet one of them is guarded in time.
+		// If two halve CPU time it is not clear which is better, and yet one of them is guarded in time.
 		{"budget", TuneConfig{Current: 2, GoDefault: 2, Candidates: []int{1, 2, 4}, Exact: true, Levers: []int{800}}, func(r TuneRun) TuneObservation {
 			o := goodRun(r)
 			o.CPUPerRequest *= 1 + 10*(steady(r)-1)
@@ -673,7 +673,8 @@ func TestTuneGuard(t *testing.T) {
 	if n, _ := count(m); n > mostGuards*guardPairs || m.guards != mostGuards || m.Verdict().Kind == Change || !m.Verdict().Done {
 		t.Errorf("%d pairs, %d guards: %+v", n, m.guards, m.Verdict())
 	}
-	// All fresh pairs count. One that disagrees wants twice as many, and is told; far from the others it makes them less sure as well.
+	// All fresh pairs count. One that disagrees requires twice as many, and is reported; far from the others it makes them less sure as
+	// well.
 	for block, want := range map[int][2]int{12: {9, 10}, 4: {6, 7}} {
 		pairs := 0
 		if block == 12 {
@@ -688,7 +689,7 @@ func TestTuneGuard(t *testing.T) {
 			t.Errorf("block %d, %d guards: %+v", block, m.guards, v)
 		}
 	}
-	// Evidence that is lacking is no failure: the tail of the fresh pairs is not known, and then it is.
+	// Missing evidence isn't a failure: the tail of the fresh pairs is not known, and then it is.
 	m = tune(t, two, costing(is2, 1, 0.5).but(func(o *TuneObservation) { o.Disturbed = o.Run.Phase == Confirm && o.Run.Block < 5 }))
 	if v := m.Verdict(); v.Kind != Change || v.Basis != P99 || v.Fresh != guardPairs || v.Disturbed == 0 || m.guards != 0 {
 		t.Errorf("%d guards: %+v", m.guards, v)
@@ -730,12 +731,12 @@ func TestTuneGuard(t *testing.T) {
 	}
 }
 
-// TestTuneRoom: whatever time there is, a change that shows early is guarded in it, no run is asked for that is of no use, and
-// what is left is the leader's.
+// TestTuneRoom: in any amount of time, a change that shows early is guarded, no useless run is asked for, and the leader gets the time that
+// is left.
 func TestTuneRoom(t *testing.T) {
 	config := TuneConfig{Current: 2, GoDefault: 2, Candidates: []int{1, 2, 4, 8}, Exact: true}
 	half := costing(Candidate{Procs: 1}, 0.5, 1)
-	for room := 9; room <= 40; room++ { // two blocks of four and a run: less tells nothing
+	for room := 9; room <= 40; room++ { // two blocks of four and a run: less shows nothing
 		m := stopped(t, config, half.room(room), room)
 		if v := m.Verdict(); v.Runs > room || room >= 12 && v.Kind != Change {
 			t.Errorf("room for %d: %+v", room, v)
@@ -762,8 +763,8 @@ func TestTuneRoom(t *testing.T) {
 	}
 }
 
-// TestTuneOrder: every block has every candidate that is left once, with one seed; the middles of the gaps beside the
-// leader join; guards have seeds of their own.
+// TestTuneOrder: every block has every candidate that is left once, with one seed; the middles of the gaps next to the leader join; guards
+// have seeds of their own.
 func TestTuneOrder(t *testing.T) {
 	config := TuneConfig{Current: 8, GoDefault: 2, Candidates: []int{8, 2, 1, 4}, Objective: CPU, Pairs: 8, Seed: 3}
 	m := tune(t, config, func(r TuneRun) TuneObservation {
@@ -842,7 +843,7 @@ func leverRun(procs, gogc worth) rule {
 	}
 }
 
-// A leverTune is a program with another lever beside GOMAXPROCS.
+// A leverTune is a program with another lever besides GOMAXPROCS.
 type leverTune struct {
 	name     string
 	config   func(*TuneConfig)
@@ -905,7 +906,7 @@ var leverTunes = []leverTune{
 	}), Candidate{Procs: 1, GOGC: 0}, false},
 }
 
-// TestTuneLevers: GOGC by itself, beside other GOMAXPROCS, and together with them.
+// TestTuneLevers: GOGC alone, alongside other GOMAXPROCS, and together with them.
 func TestTuneLevers(t *testing.T) {
 	for _, c := range leverTunes {
 		t.Run(c.name, func(t *testing.T) {
@@ -987,7 +988,7 @@ func TestTuneMemory(t *testing.T) {
 	}
 }
 
-// TestTuneNoTrade: what is worse in everything, where few pairs don't end a race, is no trade.
+// TestTuneNoTrade: what is worse in everything, where few pairs don't end a race, isn't a trade.
 func TestTuneNoTrade(t *testing.T) {
 	config := TuneConfig{Current: 2, GoDefault: 2, Candidates: []int{1, 4}, Exact: true, Patience: 10}
 	v := tune(t, config, costing(Candidate{Procs: 4}, 2, 3).but(func(o *TuneObservation) {
@@ -1004,7 +1005,7 @@ func TestTuneNoTrade(t *testing.T) {
 	}
 }
 
-// TestTuneVaried: what the user varies goes by itself, and together with a GOMAXPROCS and a GOGC that are better as well.
+// TestTuneVaried: what the user varies is tried alone, and together with a GOMAXPROCS and a GOGC that are better as well.
 func TestTuneVaried(t *testing.T) {
 	gains := func(procs, gogc, vary float64) rule {
 		return goodRun.but(func(o *TuneObservation) {
@@ -1045,7 +1046,7 @@ func TestTuneVaried(t *testing.T) {
 	}
 }
 
-// TestTuneRefine: what joins lies between the leader and its neighbours, of those without a GOGC, where it can be told apart.
+// TestTuneRefine: what joins lies between the leader and its neighbours, among those without a GOGC, where it can be distinguished.
 func TestTuneRefine(t *testing.T) {
 	wide := TuneConfig{Current: 64, GoDefault: 64, Candidates: []int{1, 8}, Levers: []int{800}, Objective: CPU}
 	for _, c := range []struct {
@@ -1100,7 +1101,7 @@ func TestTuneStandings(t *testing.T) {
 		order = append(order, s.Candidate)
 	}
 	// 20 % less than the current setting; the combination has joined, and not run yet. GOGC=400 has failed in block 1, and after
-	// the second block the others can't be better than the leader any more.
+	// the second block the others can no longer be better than the leader.
 	if want := []Candidate{{4, 800, 0}, {4, 0, 0}, {2, 800, 0}, {3, 0, 0}, {2, 0, 0}, {1, 0, 0}, {4, 400, 0}}; !slices.Equal(order, want) {
 		t.Fatalf("%v, want %v", order, want)
 	}
@@ -1190,7 +1191,7 @@ func TestTuneDrops(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("%#v", got)
 	}
-	// What was dropped as a trade is told as one; what always breaks the SLO is none.
+	// What was dropped as a trade is reported as one; what always breaks the SLO isn't one.
 	if v := m.Verdict(); v.Kind != Trade || v.Reason != Worsens || v.Leader.Procs != 6 || v.Invalid != 2*attempts {
 		t.Errorf("%+v", v)
 	}
@@ -1273,7 +1274,7 @@ func TestTuneReplay(t *testing.T) {
 	}
 }
 
-// sameAgain replays a search and compares all that it tells.
+// sameAgain replays a search and compares all that it says.
 func sameAgain(t *testing.T, c TuneConfig, m *Tune) (TuneRun, bool) {
 	t.Helper()
 	saved, err := json.Marshal(m.Seen())
@@ -1334,7 +1335,7 @@ func TestTuneLeft(t *testing.T) {
 	}
 }
 
-// FuzzTune: whatever is observed, the search ends, in so many runs, and its verdict can be read and saved.
+// FuzzTune: whatever is observed, the search ends within a bounded number of runs, and its verdict can be read and saved.
 func FuzzTune(f *testing.F) {
 	f.Add(uint64(1), uint8(0), 4, 2, 0, 0, 0, []byte{0})
 	f.Add(uint64(2), uint8(1), 8, 2, 40, 6, 800, []byte{0, 10, 20, 30, 40, 250, 251, 252, 253, 254, 255})
@@ -1355,8 +1356,8 @@ func FuzzTune(f *testing.F) {
 		if err != nil || len(script) == 0 || pairs > 50 { // a thousand would take all of the time
 			t.Skip()
 		}
-		// Eleven GOMAXPROCS at most, two beside the leader, two GOGC and one of both together, and the guards, with pairs that
-		// were void; each with three attempts.
+		// Eleven GOMAXPROCS at most, two next to the leader, two GOGC and one of both together, and the guards, with pairs that were void;
+		// each with three attempts.
 		most := attempts * (16*usualBlocks + 2*mostGuards*(max(guardPairs, pairs)+2*mostVoid))
 		for n := 0; ; n++ {
 			v := m.Verdict()
@@ -1438,8 +1439,8 @@ func checkStandings(t *testing.T, m *Tune, v TuneVerdict) {
 	}
 }
 
-// TestTuneBesideNeighbours: the tails of a real tune, in milliseconds, beside what its runs noted. GOMAXPROCS=1 is truly worse by 77 %; the
-// runs of the first two blocks, beside others, once made a change of it.
+// TestTuneBesideNeighbours: the tails of a real tune, in milliseconds, with what its runs noted. GOMAXPROCS=1 is truly worse by 77 %; the
+// runs of the first two blocks, alongside other programs, once led to advising it.
 func TestTuneBesideNeighbours(t *testing.T) {
 	tails := map[int][]float64{
 		2: {19.25, 34.11, 5.07, 3.01, 2.57, 3.93, 5.98, 6.17},
@@ -1483,8 +1484,8 @@ func TestTuneSLOBesideNeighbours(t *testing.T) {
 	}
 }
 
-// TestDrowned: where runs differ so much that no verdict is in sight, three blocks are enough to say so, and what is known is told. Where
-// a difference is as large as the noise, or there is time to see one, the search goes on.
+// TestDrowned: where runs differ so much that no verdict is in sight, three blocks are enough to say so, and what is known is reported.
+// Where a difference is as large as the noise, or there is time to see one, the search goes on.
 func TestDrowned(t *testing.T) {
 	noise := func(sd float64) rule {
 		return func(r TuneRun) TuneObservation {
@@ -1538,7 +1539,7 @@ func TestDrowned(t *testing.T) {
 	}
 }
 
-// TestPatience: a setting that looks worse stays for so many pairs. A machine that is slower for a moment is no reason to drop it.
+// TestPatience: a setting that looks worse stays for that many pairs. A machine that is slower for a moment is no reason to drop it.
 func TestPatience(t *testing.T) {
 	slow := costing(Candidate{Procs: 1}, 0.8, 1).but(func(o *TuneObservation) {
 		if o.Run.Procs == 1 && o.Run.Block <= 3 {

@@ -14,7 +14,7 @@ const (
 	Trade  Verdict = "trade" // keep, or take the leader: it is better in one metric and worse in another
 )
 
-// A Reason is why a TuneVerdict is what it is. With the verdict's Kind and its figures it is all that there is to tell.
+// A Reason is why a TuneVerdict is what it is. With the verdict's Kind and its figures it says all that there is to say.
 type Reason string
 
 // The reasons. Unless it says otherwise one goes with Undecided.
@@ -27,7 +27,7 @@ const (
 	Better      Reason = "better"       // change
 	Worsens     Reason = "worsens"      // trade: it is shown to be worse in WorseIn
 	MayWorsen   Reason = "may worsen"   // the leader is better in Basis, and whether it is worse in WorseIn is not settled
-	Disturbed   Reason = "disturbed"    // something else ran in so many runs that the tail or the time of a setting is not known
+	Disturbed   Reason = "disturbed"    // something else ran during too many runs: the tail or the time of a setting is not known
 	TooNoisy    Reason = "too noisy"    // runs of one setting differ so much in Drowned that no verdict was in sight
 	NotShown    Reason = "not shown"    // the leader looks better, but the evidence is not sufficient
 	TailUnknown Reason = "tail unknown" // the leader takes less CPU time, and nothing is known of its tail
@@ -52,17 +52,17 @@ type Effect struct {
 	Says   Says    // of the metrics that decide; "" of the others
 	From   float64 // geometric means, of these blocks: their ratio is Ratio
 	To     float64
-	Ratio  float64 // to ÷ from, of a typical block; 0: there is none
+	Ratio  float64 // to ÷ from, of a typical block; 0: none
 	Lo     float64 // its 95 % interval, with the noise of all settings; both 0: too few blocks
 	Hi     float64
 	Pairs  int // blocks in which it is known
 
 	RankLo float64 // the interval of the signed-rank test, which takes no noise to be normal; both 0: too few blocks
 	RankHi float64
-	P      float64 // of that test, two-sided; 1: there is none
+	P      float64 // of that test, two-sided; 1: none
 }
 
-// A TuneVerdict is what is known of the best setting. It has no words: who shows it makes them of this.
+// A TuneVerdict is what is known of the best setting. It has no words: whatever shows it makes them from this.
 type TuneVerdict struct {
 	Kind    Verdict
 	Reason  Reason
@@ -84,8 +84,8 @@ type TuneVerdict struct {
 	Fresh     int        // of these, those that guard a change
 	Agreed    int        // and of them, those in which the leader was better; others that were lost are not hidden
 	Disturbed int        // runs of all settings in which something else ran
-	Held      [2]int     // of the pairs beside which nothing else ran, those in which the current setting and the leader held the SLO
-	HeldOf    int        // these pairs
+	Held      [2]int     // undisturbed pairs in which the current setting and the leader held the SLO
+	HeldOf    int        // undisturbed pairs
 	Errors    [2]float64 // and mean shares of requests that failed; of the current setting in all its runs where there are no pairs
 	Levers    []Lever    // after change: each lever alone, where it is better than the current setting
 
@@ -100,7 +100,7 @@ type TuneVerdict struct {
 	More    int       // runs that would tell; 0: none are missing, or no reasonable number would
 
 	Broke   int  // runs in which the current setting broke the SLO
-	BrokeOf int  // of so many
+	BrokeOf int  // out of this many
 	NoneOK  bool // no run of any setting held it
 	Blocks  int  // of the race
 	Runs    int
@@ -121,7 +121,7 @@ type Lever struct {
 
 const (
 	looking    = 0.1 // the level, one-sided, at which a leader looks better
-	mostUseful = 150 // pairs beyond which nobody will wait for an answer
+	mostUseful = 150 // pairs beyond which no one will wait for an answer
 )
 
 // Verdict says what is known by now. A change is advised only after its guard.
@@ -179,7 +179,7 @@ func (t *Tune) changes(v *TuneVerdict) {
 	v.Levers = t.levers(v)
 }
 
-// drowns says in what nothing can be told, and what is known all the same.
+// drowns says in which metric nothing can be shown, and what is known all the same.
 func (t *Tune) drowns(v *TuneVerdict) {
 	v.Reason = TooNoisy
 	v.Drowned, v.Noise = t.drowned()
@@ -241,7 +241,7 @@ func (t *Tune) stays(v *TuneVerdict) {
 // bestTrade is the best of the candidates that are better than the current setting in one metric and worse in another, with the two.
 func (t *Tune) bestTrade() (*arm, Metric, Metric) { return t.pick(t.trade) }
 
-// unsettled is the best of those that are better in one metric, and of which it is not known whether they are worse in another.
+// unsettled is the best of those that are better in one metric while it is open whether they are worse in another.
 func (t *Tune) unsettled() (*arm, Metric, Metric) {
 	current, chain := t.arm(t.current()), t.chain()
 	return t.pick(func(a *arm) (better, worse Metric, ok bool) {
@@ -315,14 +315,14 @@ func (t *Tune) toShow(basis Metric, a *arm) int {
 	return 2 * max(guardPairs, missing)
 }
 
-// missing is how many pairs are, for the bound at a level to be so far from the mean, with so much more for a power.
+// missing is how many more pairs it takes for the bound at a level, with some power added, to be that far from the mean.
 func (c contrast) missing(level, power, far float64) int {
 	sd := c.error * math.Sqrt(float64(c.pairs))
 	wanted := math.Ceil(math.Pow(sd*(sample.StudentQuantile(level, max(c.freedom, 8))+power)/far, 2))
 	return int(min(wanted, 1e6)) - c.pairs
 }
 
-// unknown reports whether the tail, or the time, of a setting is not known because something else ran beside its runs.
+// unknown reports whether the tail, or the time, of a setting is not known because its runs were disturbed.
 func (t *Tune) unknown() bool {
 	current := t.arm(t.current())
 	return slices.ContainsFunc(t.chain(), func(m Metric) bool {
@@ -397,7 +397,7 @@ func (t *Tune) measure(v *TuneVerdict, a *arm) {
 	}
 }
 
-// throttling is what a candidate's throttled share is beside the current setting's; false: it is not known.
+// throttling is a candidate's throttled share compared with the current setting's; false: it is not known.
 func (t *Tune) throttling(a *arm) (Effect, bool) {
 	current := t.arm(t.current())
 	from, to := paired(Throttled, a, current)
@@ -460,8 +460,8 @@ func paired(m Metric, a, current *arm) (from, to []float64) {
 	return from, to
 }
 
-// levers are, beside an advised GOMAXPROCS, the best GOGC alone, and the other way round; of a combination both of which it
-// is made. Only those that work, and are better than the current setting beyond the margin: one may be the easier to set.
+// levers are, for an advised GOMAXPROCS, the best GOGC alone, and the other way round; for a combination, both of its parts. Only those
+// that work, and are better than the current setting beyond the margin: one may be easier to set.
 func (t *Tune) levers(v *TuneVerdict) (alone []Lever) {
 	m := v.Basis
 	if m == SLO {
@@ -491,13 +491,12 @@ func (t *Tune) levers(v *TuneVerdict) (alone []Lever) {
 	return alone
 }
 
-// sound reports whether the program runs with it, and breaks the SLO about as seldom as with the leader. One that was
-// dropped may.
+// sound reports whether the program runs with it, and breaks the SLO about as rarely as with the leader. It may have been dropped.
 func (t *Tune) sound(a *arm) bool {
 	return !a.failed && a.void < mostVoid && len(t.holding([]*arm{t.arm(t.leader), a})) == 2
 }
 
-// Effect is that of a metric; nil: there is none.
+// Effect is that of a metric; nil: none.
 func (v *TuneVerdict) Effect(m Metric) *Effect {
 	for i := range v.Effects {
 		if v.Effects[i].Metric == m {
@@ -507,7 +506,7 @@ func (v *TuneVerdict) Effect(m Metric) *Effect {
 	return nil
 }
 
-// typical is the geometric mean. It is that of what the values are to the first of them, so that equal ones stay what they are.
+// typical is the geometric mean. It is computed from ratios to the first value, so that equal values stay exact.
 func typical(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {

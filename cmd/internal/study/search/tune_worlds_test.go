@@ -16,7 +16,7 @@ var (
 	allWorlds  = flag.Bool("worlds", false, "simulate all worlds, noises and budgets")
 )
 
-// What a run takes beside its window, and how long windows are in the first blocks and later, in seconds.
+// What a run takes besides its window, and how long windows are in the first blocks and later, in seconds.
 const (
 	besideWindow = 1.15
 	firstWindow  = 2.5
@@ -24,7 +24,7 @@ const (
 	pilotTakes   = 12
 )
 
-// A world is what a program's settings truly do beside GOMAXPROCS=2, and what may be said of it.
+// A world is what a program's settings truly do compared with GOMAXPROCS=2, and what may be said of it.
 type world struct {
 	name      string
 	cpu, tail map[int]float64
@@ -69,7 +69,7 @@ type burst struct {
 type neighbour struct {
 	name  string
 	makes func(*rand.Rand) []burst
-	side  float64 // the current setting suffers so much more from it
+	side  float64 // how much more the current setting suffers from it
 }
 
 // onAndOff is a neighbour that runs for 2 to 60 s, and then not, for some 30.
@@ -161,7 +161,7 @@ func (s *simulated) run(r TuneRun) TuneObservation {
 		s.raced = r.Block
 	}
 	lasts := s.window()
-	if s.abreast > 0 && r.Block == s.block { // it runs beside those before it
+	if s.abreast > 0 && r.Block == s.block { // it runs alongside those before it
 		s.clock = s.at
 	}
 	for {
@@ -217,7 +217,7 @@ func (s *simulated) tune(t testing.TB, seed uint64) (*Tune, TuneVerdict) {
 	}
 }
 
-// TestTuneWorlds counts what tunes say of these worlds beside these neighbours: what is right, what does harm, and how many of the intervals
+// TestTuneWorlds counts what tunes say of these worlds with these neighbours: what is right, what does harm, and how many of the intervals
 // that are called ones of 95 % hold the truth.
 func TestTuneWorlds(t *testing.T) {
 	slowtest.Plain(t)

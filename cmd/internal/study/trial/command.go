@@ -29,7 +29,7 @@ type Subject struct {
 	Programs  func(lab.Setting) (Program, error)
 	Figures   map[string]lab.Metric // of each workload: what its settings are compared by
 	Costs     map[string]lab.Metric // what those are compared by as well that have one
-	Metrics   []lab.Metric          // that the workloads tell beside their figures
+	Metrics   []lab.Metric          // that the workloads report besides their figures
 }
 
 // Command is a program of the user's.
@@ -50,13 +50,13 @@ func (c Command) Program(s lab.Setting) (Program, error) {
 	return p, nil
 }
 
-// One is a command of which there is one build.
+// One is a command with a single build.
 func One(args ...string) Command {
 	return Command{Name: filepath.Base(args[0]), Builds: map[Build][]string{{}: args}}
 }
 
-// Subject is the command as the only workload. Where builds are compared, they are by their CPU time as well: it tells a change of
-// the program from one of the machine.
+// Subject is the command as the only workload. Where builds are compared, CPU time counts as well: it distinguishes a change of the program
+// from one of the machine.
 func (c Command) Subject(builds bool) Subject {
 	figure := lab.WallTime.Metric("wall time")
 	if c.Metric != nil {
@@ -69,7 +69,7 @@ func (c Command) Subject(builds bool) Subject {
 	return s
 }
 
-// read takes the last match: a program that prints its figure again and again prints the best last.
+// read takes the last match: a program that prints its figure repeatedly prints the best last.
 func (c Command) read(stdout []byte) (Reading, error) {
 	matches := c.Metric.FindAllSubmatch(stdout, -1)
 	if len(matches) == 0 {
@@ -105,7 +105,7 @@ type GoBench struct {
 	Same  []string         // packages that are the same in all builds, byte for byte: none of their benchmarks is among Names
 	Alone []string         // benchmarks that not all builds have
 	Sums  []string         // of what was built, by variant
-	Times map[string]int64 // how often an operation of each is done; where it isn't told, as often as fits into For
+	Times map[string]int64 // how often an operation of each is done; if not given, as often as fits into For
 
 	tests map[Build]map[string]test // by benchmark
 	fixed sync.Mutex                // for Times, where several run at the same time
@@ -219,7 +219,7 @@ func (g *GoBench) keepCommon() {
 	}
 }
 
-// list finds the names of a program's benchmarks by running each once: those inside of others are not known otherwise.
+// list finds the names of a program's benchmarks by running each once: those inside other benchmarks can't be known otherwise.
 func (g *GoBench) list(ctx context.Context, p workload.Program) (names []string, err error) {
 	cmd := exec.CommandContext(ctx, p.File, "-test.run=^$", "-test.bench="+g.Regexp, "-test.benchtime=1x")
 	cmd.Dir = p.Dir

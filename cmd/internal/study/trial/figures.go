@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
 )
 
-// ofRun are the figures of a program that runs to its end by itself.
+// ofRun are the figures of a program that ends on its own.
 func ofRun(res runner.Result) map[string]float64 {
 	m := ofProcess(res)
 	lab.WallTime.Set(m, res.Wall.Seconds())
@@ -31,7 +31,7 @@ func ofProcess(res runner.Result) map[string]float64 {
 	return m
 }
 
-// ofWindow are those of so many requests, or units of work, while the server's group counted c.
+// ofWindow are those of some requests, or units of work, while the server's group counted c.
 func ofWindow(c cgroup.Counters, requests, failed float64) map[string]float64 {
 	m := map[string]float64{}
 	if requests > 0 {
@@ -62,8 +62,8 @@ func served(g loadtest.Summary, c cgroup.Counters) map[string]float64 {
 	return m
 }
 
-// addGC adds what the garbage collector did in a time in which the server used so much CPU time. What it tells is time that Ps were held,
-// which may be more than the server got under its limit: then its share is not known.
+// addGC adds what the garbage collector did while the server used that much CPU time. It reports for how long Ps were held, which may be
+// more than the server got under its limit: then its share is not known.
 func (w *Window) addGC(used, seen time.Duration) {
 	if w.GC.Collections == 0 {
 		return

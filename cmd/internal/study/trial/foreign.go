@@ -19,17 +19,17 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/lab"
 )
 
-// A Foreign load is that of a generator which somebody else has written: any command, for any protocol. It runs beside the server, and not
-// in its limit, until it ends.
+// A Foreign load comes from another program's generator: any command, for any protocol. It runs alongside the server, and not in its limit,
+// until it ends.
 type Foreign struct {
-	Command string // for a shell; {addr}, {host} and {port} are where the server listens. "": what is to be done comes by itself
+	Command string // for a shell; {addr}, {host} and {port} are where the server listens. "": the work comes on its own
 	Address string
-	Metrics []generator.Metric // that are to be found in what it prints
-	Tail    lab.Measure        // which it has to tell; "": none
-	Else    string             // what else there is to do where it doesn't
+	Metrics []generator.Metric // to find in what it prints
+	Tail    lab.Measure        // which it must report; "": none
+	Else    string             // what else to do if it doesn't
 
-	Lasting time.Duration // how long is looked where there is no command
-	Counter Counter       // that tells what was done in place of the command
+	Lasting time.Duration // how long to look if there is no command
+	Counter Counter       // that shows what was done, instead of the command
 }
 
 // A Counter is one of a server, on its page of metrics for Prometheus: the sum of all series that have the name.
@@ -49,7 +49,7 @@ func ParseCounter(text string) (c Counter, err error) {
 	return c, err
 }
 
-// NewForeign is a command for servers at an address, with metrics as they are written.
+// NewForeign is a command for servers at an address, with metrics as one writes them.
 func NewForeign(command, address string, metrics []string) (*Foreign, error) {
 	f := &Foreign{Command: command, Address: address}
 	for _, text := range metrics {
@@ -71,7 +71,7 @@ func (f *Foreign) line() string {
 	return strings.NewReplacer("{addr}", f.Address, "{host}", strings.Trim(host, "[]"), "{port}", port).Replace(f.Command)
 }
 
-// A loadError is that of a load which told nothing: the run has no figures.
+// A loadError is that of a load which reported nothing: the run has no figures.
 type loadError struct{ why string }
 
 func (e *loadError) Error() string { return e.why }
@@ -177,7 +177,7 @@ func (x *Session) loadOnceBy(ctx context.Context, f *Foreign) (Window, error) {
 	return w, nil
 }
 
-// send runs the command, or waits while what is to be done comes by itself, and returns what was printed.
+// send runs the command, or waits while the work comes on its own, and returns what was printed.
 func (x *Session) send(ctx context.Context, f *Foreign) (said string, err error) {
 	if f.Command == "" {
 		return "", sleep(ctx, f.Lasting)

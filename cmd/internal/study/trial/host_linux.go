@@ -21,7 +21,7 @@ func groupWithUs() *syscall.SysProcAttr {
 
 func endGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-// guardScript ends a group when nothing can be read any more, unless a line has come before.
+// guardScript ends a group when nothing can be read any longer, unless a line has come before.
 const guardScript = `trap '' INT QUIT HUP TERM; read -r line || kill -s KILL -- "-$1"`
 
 // guardGroup ends a process group if we are killed. stop ends the guard.

@@ -23,7 +23,7 @@ type Opened interface {
 // stoodStill is the share of requests from which on a run says that the machine stood still: a quiet machine has some pauses, too.
 const stoodStill = 0.01
 
-// ErrEnded is the error of a server that has died; what Close tells of it is better.
+// ErrEnded is the error of a server that has died; what Close says about it is better.
 var ErrEnded = errors.New("the server ended while it was looked at")
 
 // Once starts a server, sends it one shot, and ends it. A server that fails is a run with an error, and without a window.
@@ -68,10 +68,10 @@ type Loaded struct {
 	*Served
 	Shot  Shot      // its seed is that of the lab
 	Sides []*Served // in networks of their own, where several can run at the same time
-	Safe  bool      // to run them so, whatever is seen
+	Safe  bool      // to run them so, regardless of what is seen
 
 	sending float64 // CPUs that the generator used in the last run that was alone
-	harm    string  // what keeps another one from running beside the server, as far as it was seen then
+	harm    string  // what keeps another one from running alongside the server, as far as it was seen then
 }
 
 // Run does one run. A load that was not the one that was asked for is a mark on it: it deletes nothing.
@@ -92,7 +92,7 @@ func (l *Loaded) Run(ctx context.Context, s lab.Setting, block int) (lab.Run, er
 	return run, err
 }
 
-// Beside says what another run beside one would take.
+// Beside says what another run alongside one would take.
 func (l *Loaded) Beside() (cpus float64, harm string) { return l.sending, l.harm }
 
 // Several does a run of each of some settings at the same time. They change sides with each block.
@@ -123,7 +123,7 @@ func (l *Loaded) on(ctx context.Context, served *Served, s lab.Setting, block in
 	run, w, err := Once(ctx, time.Now, func() (Opened, error) {
 		x, err := served.Open(ctx, s, false)
 		if err != nil {
-			return nil, err // not a nil *Session, which would be no nil
+			return nil, err // not a nil *Session, which would not be nil
 		}
 		return looked{x, at}, nil
 	}, shot)
@@ -149,9 +149,9 @@ func (l *Loaded) Subject(name string, figure lab.Metric) Subject {
 	}
 }
 
-// EqualWork lets benchmarks do the runs of a lab that compares their builds: each does as many operations as fitted into the window of
-// its first run, in all builds, so that its CPU time is that of the same work. What a process uses before its first operation, and in
-// it, is not in that: another process beside it does no more than one.
+// EqualWork lets benchmarks do the runs of a lab that compares their builds: each does as many operations as fitted into the window of its
+// first run, in all builds, so that its CPU time is that of the same work. What a process uses before its first operation, and in it, is
+// subtracted: another process does just one operation to measure that.
 type EqualWork struct {
 	*Runner
 	Once *Runner
@@ -191,10 +191,10 @@ func (a Alike) Run(ctx context.Context, s lab.Setting, _ int) (lab.Run, error) {
 	return a.Runner.Run(ctx, s)
 }
 
-// Together lets what runs to its end do so beside others. What is counted on the host meanwhile is counted for all of them.
+// Together lets programs that run to their end do so alongside others. What is counted on the host meanwhile is counted for all of them.
 type Together struct{ lab.Runner }
 
-// Beside says what another run beside one would take: nothing else than itself, and no harm is seen.
+// Beside says what another run alongside one would take: nothing but itself, and no harm is seen.
 func (Together) Beside() (cpus float64, harm string) { return 0, "" }
 
 // Several does a run of each of some settings at the same time.

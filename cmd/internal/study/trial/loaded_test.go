@@ -11,8 +11,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
 )
 
-// TestLoaded holds that a run has the figures of its window, the tail by which settings are compared among them, and that a
-// load which was not the planned one is told and deletes nothing.
+// TestLoaded holds that a run has the figures of its window, the tail by which settings are compared among them, and that a load which was
+// not the planned one is reported and deletes nothing.
 func TestLoaded(t *testing.T) {
 	l := &Loaded{Served: newServed(t, "/", document), Shot: Shot{Rate: 5, Lasting: time.Second, Seed: 10}}
 	run, err := l.Run(t.Context(), lab.Setting{Procs: 3, CPUs: 0.9}, 4)
@@ -76,7 +76,7 @@ func TestLoadedTogether(t *testing.T) {
 	if _, err := l.Run(t.Context(), lab.Setting{CPUs: 0.9}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, harm := l.Beside(); harm != "what others use can't be seen" && harm != lab.BesideOthers { // the generator here tells of no slices
+	if _, harm := l.Beside(); harm != "what others use can't be seen" && harm != lab.BesideOthers { // the generator here reports no slices
 		t.Errorf("%q", harm)
 	}
 	l.Safe = true
@@ -96,7 +96,7 @@ func (windowed) Close() lab.Run {
 	return lab.Run{Metrics: map[string]float64{}, Others: 0.5}
 }
 
-// TestQuiet holds what a run is told of what was left out of its window.
+// TestQuiet holds what a run records about what was left out of its window.
 func TestQuiet(t *testing.T) {
 	for name, c := range map[string]struct {
 		calm, stood int64

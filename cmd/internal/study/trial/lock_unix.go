@@ -19,9 +19,9 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// Lock waits until no other lab of this user's is at work on this machine: two at once would measure each other. busy is told of whose
-// end it waits for, and by its error it does not; note is told of other users' labs, which are not waited for: a lock that others can
-// hold, they can hold for ever. Where there can be no lock there is none.
+// Lock waits until no other lab of this user's is at work on this machine: two at once would measure each other. busy is called with the
+// lab that it waits for, and its error ends the wait; note is called about other users' labs, which are not waited for: a lock that other
+// users can hold, they can hold for ever. Where no lock is possible, it does without.
 func Lock(ctx context.Context, note func(string), busy func(holder string) error) (unlock func(), err error) {
 	f, err := openLock()
 	if err != nil {
@@ -35,7 +35,7 @@ func Lock(ctx context.Context, note func(string), busy func(holder string) error
 				note(fmt.Sprintf("another user's unthrottle runs here, process %d: if it measures too, the two disturb each other", other))
 			}
 			sign(f)
-			return func() { f.Close() }, nil // and leave the file: whoever waits has it open
+			return func() { f.Close() }, nil // and leave the file: a lab that waits has it open
 		}
 		if err != unix.EWOULDBLOCK && err != unix.EINTR {
 			f.Close()
@@ -58,7 +58,7 @@ func Lock(ctx context.Context, note func(string), busy func(holder string) error
 	}
 }
 
-// sign says in the lock whose it is, for those who wait.
+// sign says in the lock whose it is, for the labs that wait.
 func sign(f *os.File) {
 	verb := "bench"
 	if len(os.Args) > 1 && os.Args[1] == "tune" {
@@ -68,7 +68,7 @@ func sign(f *os.File) {
 	f.WriteAt(fmt.Appendf(nil, "%s %d %d\n", verb, os.Getpid(), time.Now().Unix()), 0)
 }
 
-// holder is who has the lock, and since when, as far as he has said so.
+// holder is the lab that has the lock, and since when, if the lock says so.
 func holder(f *os.File) string {
 	const unknown = "another bench or tune on this machine"
 	data := make([]byte, 64)
@@ -99,7 +99,7 @@ func openLock() (*os.File, error) {
 	return f, nil
 }
 
-// strangers is a process of another user's that has our name; 0: there is none to be seen.
+// strangers is a process of another user's that has our name; 0: none can be seen.
 func strangers(proc string) (pid int) {
 	pids, err := procs.List("")
 	if err != nil {

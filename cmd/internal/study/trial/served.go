@@ -31,15 +31,14 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/loadtest"
 )
 
-// Served is a server of the user's, which is to be put under load.
+// Served is a server of the user's, to put under load.
 //
 // The load comes from a process of its own: it must not be in the server's limited group, its CPU time is not the
 // server's, and its real-time priority, which children inherit, must not become the server's.
 type Served struct {
 	Service service.Spec // without the setting: its limit's CPUs, GOMAXPROCS and GOGC
 
-	// Generator begins the command line of a generator, such as that of the verb load with a URL. What is to be sent is
-	// added as its flags.
+	// Generator begins the command line of a generator, such as that of the verb load with a URL. What to send is added as its flags.
 	Generator []string
 
 	// Metrics is where the server may tell figures of its Go runtime, in the text format of Prometheus; "": nowhere. Whether
@@ -77,7 +76,7 @@ type Session struct {
 	done   func() // removes what was made for it
 }
 
-// A Shot is what is to be sent to a server.
+// A Shot is what to send to a server.
 type Shot struct {
 	Rate    float64       // requests a second, on average; 0: a closed loop of Conns
 	From    float64       // with which it begins, where it changes evenly; 0: it stays the same
@@ -86,7 +85,7 @@ type Shot struct {
 	Const   bool          // arrivals
 	Burst   int           // that are due at once; 0: one
 	WarmUp  time.Duration // the same load before, which opens the connections and is not counted
-	Rush    int           // so many of the warm-up's first requests come at once
+	Rush    int           // how many of the warm-up's first requests come at once
 	Lasting time.Duration
 	Seed    uint64
 	SLO     string // "": none
@@ -103,9 +102,9 @@ type Shot struct {
 type Window struct {
 	Metrics     map[string]float64
 	Requests    int64
-	SLOHeld     bool     // without what the generator was late by itself; true as well where there is none
+	SLOHeld     bool     // without the generator's own lateness; also true if there is no SLO
 	Slower      []int64  // requests that took longer than each of the SLO's times, or failed; counted in the same way
-	Valid       bool     // false: the generator did not send as planned, or see the answers in time, whatever they were
+	Valid       bool     // false: the generator did not send as planned, or see the answers in time, whatever those were
 	Notes       []string // why it isn't valid, and whose fault that was, or what the server did not take
 	Cause       string   // the most frequent error's; "": none
 	Status      int      // of most answers; 0: they have several
@@ -115,9 +114,9 @@ type Window struct {
 	Kept        float64  // share of the requests that were due while nothing else had it, even if the latencies are of all; 0: not known
 	Others      float64  // CPUs that others used on average; 0: no more than noise, or not known
 	OthersKnown bool     // 0 of these are none
-	Sliced      bool     // others' time was seen by slices, so that what a neighbour did is not in the latencies
+	Sliced      bool     // other programs' time was seen in slices, so that what a neighbour did is not in the latencies
 	Waits       float64  // seconds that the server's threads waited for a CPU, for each second that they had one; 0: not known
-	Sending     float64  // CPUs that the generator used while it sent, and what runs beside each server
+	Sending     float64  // CPUs that the generator, which runs alongside each server, used while it sent
 	Curve       []Point  // of the percentiles
 	Axis        []Step
 	GC          goself.GCSummary // where it was asked for
@@ -139,8 +138,8 @@ type Step struct {
 	Throttled int64   `json:"throttled_periods"`
 }
 
-// Open starts the server fresh under a setting, and waits until it is ready. A server that fails is a *service.Error. With
-// trace it is asked to tell its garbage collections, as far as it is a Go program.
+// Open starts the server fresh under a setting, and waits until it is ready. A server that fails is a *service.Error. With trace it is
+// asked to report its garbage collections, if it is a Go program.
 func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Session, error) {
 	x := &Session{net: s.Service.Net, generator: s.Generator, procs: setting.Procs, metrics: s.Metrics}
 	spec := s.Service
@@ -179,7 +178,7 @@ func (s *Served) Open(ctx context.Context, setting lab.Setting, trace bool) (*Se
 // NoGo reports whether neither the server nor what it had started when it was ready is a Go program, where that was asked for.
 func (x *Session) NoGo() bool { return x.noGo }
 
-// Bound says what keeps another one from running beside the server, in a network of its own, as far as it is seen now.
+// Bound says what keeps another one from running alongside the server, in a network of its own, as far as can be seen now.
 func (x *Session) Bound() string { return procs.Bound("", x.server.PID()) }
 
 // withGODEBUG adds a setting to those of the environment.
@@ -229,8 +228,8 @@ func (x *Session) Close() lab.Run {
 	return run
 }
 
-// programFile is how much of a program's file is in memory, where that is asked for: the one of which there is most, of the server's and of
-// those that it has started.
+// programFile is how much of a program's file is in memory, where that is asked for: the most for any program among the server's and those
+// that it has started.
 func (x *Session) programFile() (most int64) {
 	if !x.memory {
 		return 0
@@ -241,7 +240,7 @@ func (x *Session) programFile() (most int64) {
 	return most
 }
 
-// disturb notes what the host did beside the run. Where others like it run at the same time, others' time is known by slices alone.
+// disturb notes what else the host did during the run. If other runs go on at the same time, other programs' time is known only by slices.
 func (x *Session) disturb(run *lab.Run, used time.Duration) {
 	Disturb(run, x.before, procs.HostNow(), used)
 	if x.net != nil {
@@ -359,7 +358,7 @@ type Sight struct {
 	Procs    int           // GOMAXPROCS; 0: not known
 }
 
-// Window is what came of a load, of which a generator tells in its document.
+// Window is what came of a load, as a generator's document reports it.
 func (v Sight) Window(g loadtest.Summary) (Window, error) {
 	perWindow, seen := v.Counters, v.Seen.Seconds()
 	perWindow.CPU = time.Duration(float64(perWindow.CPU) * v.Lasted.Seconds() / seen)
@@ -416,7 +415,7 @@ type beginning struct {
 	at       time.Time
 	counters cgroup.Counters
 	mark     int             // in the log of garbage collections
-	told     *goself.Reading // nil: it tells nothing
+	told     *goself.Reading // nil: it reports nothing
 	sched    procs.Schedstat
 }
 
@@ -623,12 +622,12 @@ func (s Shot) Flags() []string {
 }
 
 // Unseen is the error of a load of which too little was seen, as by a meter that stood still on a busy machine. Nothing is wrong with the
-// program or its setting: it is to be done again.
+// program or its setting: the load must be sent again.
 type Unseen struct{ Why string }
 
 func (e *Unseen) Error() string { return e.Why }
 
-// Why is an error in one line: of a server's, what it did, without what it wrote.
+// Why is an error in one line: for a server's error, what it did, without what it wrote.
 func Why(err error) string {
 	var failed *service.Error
 	if errors.As(err, &failed) {

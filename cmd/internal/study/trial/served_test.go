@@ -32,7 +32,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-// The environment makes the test binary a server, or a generator that says what it is told to.
+// The first argument makes the test binary a server, or a generator.
 const (
 	asServer    = "TRIAL_TEST_SERVER"
 	asGenerator = "TRIAL_TEST_GENERATOR"
@@ -91,7 +91,7 @@ func serve(address string) {
 // flagsFile names a file to which the generator adds its flags.
 const flagsFile = "TRIAL_TEST_FLAGS"
 
-// generateFor asks the server a few times, or until it is interrupted where that is what it shall do, and writes a document.
+// generateFor asks the server a few times, or until it is interrupted if its flags ask for that, and writes a document.
 func generateFor(url, document string) {
 	times, flags := 5, strings.Join(os.Args[4:], " ")
 	if f, err := os.OpenFile(os.Getenv(flagsFile), os.O_APPEND|os.O_WRONLY, 0); err == nil {
@@ -227,7 +227,7 @@ func TestServedFailures(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory: what the kernel kills at its limit is told in one line, wherever that happens.
+// TestOutOfMemory: what the kernel kills at its limit is reported in one line, wherever that happens.
 func TestOutOfMemory(t *testing.T) {
 	const want = "out of memory: limit 32 MiB"
 	s := newServed(t, "/eat", document)
@@ -277,7 +277,7 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// TestLateness: that the generator was late deletes nothing, and whose fault it was is told where it counts.
+// TestLateness: a late generator deletes nothing, and whose fault it was is reported where it counts.
 func TestLateness(t *testing.T) {
 	g := loadtest.Summary{Requests: 10, LateBecause: []string{"the hypervisor took 9 % of the CPU time"}}
 	g.Pacer.P99, g.FromReady.P50, g.FromReady.P99 = 0.02, 0.002, 0.005
@@ -463,7 +463,7 @@ func TestLoadLeavesNothing(t *testing.T) {
 	t.Error("its sleep is still there")
 }
 
-// TestCollectorsShare: it is of what was seen in the same time, and where the collector tells of more than there was it is not known.
+// TestCollectorsShare: it is of what was seen in the same time, and where the collector reports more than there was it is not known.
 func TestCollectorsShare(t *testing.T) {
 	gc := func(cpu time.Duration) goself.GCSummary {
 		return goself.GCSummary{Collections: 6, CPU: cpu, Procs: 500}

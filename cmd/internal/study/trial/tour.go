@@ -11,7 +11,7 @@ import (
 )
 
 // A Tour runs a server with one GOMAXPROCS after the other under the same load, while one looks on: how long users waited, what a request
-// cost, and when the server stood still, the latter while it happens. It advises nothing: that one run of each looks so is no proof, and
+// cost, and when the server stood still, the latter while it happens. It advises nothing: how one run of each looks proves nothing, and
 // what is shown of one server need not hold for another.
 type Tour struct {
 	Server Served
@@ -20,7 +20,7 @@ type Tour struct {
 	Load   float64       // how much of the limit the requests take with the last of them
 	Each   time.Duration // how long each is looked at
 
-	// Who looks on is told of the rate, once; and of each setting when it begins, what is known so far, and what came of it.
+	// These are called with the rate, once; and for each setting when it begins, with what is known so far, and with what came of it.
 	OnRate  func(perSecond float64)
 	OnBegin func(procs int)
 	OnLook  func(still []Span, until float64)

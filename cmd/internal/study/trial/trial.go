@@ -24,7 +24,7 @@ import (
 // A Program is what is run.
 type Program struct {
 	Args []string
-	Env  []string // beside ours
+	Env  []string // in addition to ours
 	Dir  string
 	Copy string // a directory, where each run has a copy of the file of its own; "": all have the file
 	// Read takes the figures from its output; nil: it says nothing.
@@ -159,7 +159,7 @@ func startsNoGo(run *runner.Run) (none func() bool) {
 	return func() bool { return <-answer }
 }
 
-// wait waits for the end of a run, or ends it when the lab is to end.
+// wait waits for the end of a run, or ends it when the lab must end.
 func wait(ctx context.Context, run *runner.Run) runner.Result {
 	select {
 	case <-run.Ended():
@@ -231,7 +231,7 @@ func (t *tail) Bytes() []byte { return t.buf }
 // own is what we need ourselves to start a run.
 const own = 30 * time.Millisecond
 
-// Disturb notes on a run, which used so much CPU time itself, what a host did beside it that may have disturbed it.
+// Disturb notes on a run, which itself used that much CPU time, what else the host did that may have disturbed it.
 func Disturb(run *lab.Run, before, after procs.HostMoment, used time.Duration) {
 	stolen, others := after.Since(before, used+own)
 	if run.Stolen = stolen; stolen > 0 {

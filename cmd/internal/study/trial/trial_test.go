@@ -85,7 +85,7 @@ func TestFindGoLasting(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-// TestEnvironment: the setting's GOMAXPROCS, or none at all, whatever ours is.
+// TestEnvironment: the setting's GOMAXPROCS, or none at all, regardless of ours.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "7")
 	for procs, want := range map[int]float64{0: 0, 2: 2} {
@@ -108,7 +108,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestTogether: programs run at the same time, and what one uses is nothing that others used beside it.
+// TestTogether: programs run at the same time, and what one uses does not count as use by others.
 func TestTogether(t *testing.T) {
 	const meet = `touch "$0/$1"; while [ ! -e "$0/$2" ]; do :; done`
 	dir := t.TempDir()

@@ -124,7 +124,7 @@ func (a ahead) take(ctx context.Context, next search.TuneRun, shot trial.Shot) (
 	return run, false, ctx.Err()
 }
 
-// endBefore ends what nobody will ask for any more.
+// endBefore ends what will no longer be asked for.
 func (a ahead) endBefore(block int) {
 	for n, b := range a {
 		if n < block {

@@ -59,7 +59,7 @@ func (x *placedSession) Close() lab.Run {
 	return lab.Run{Seconds: 6, LimitKind: "fake", Metrics: map[string]float64{}}
 }
 
-// atPlaces does a study at so many places, and tells how long it took.
+// atPlaces does a study at that many places, and returns how long it took.
 func atPlaces(t *testing.T, places int, plan Plan, prepare func(*world), shot func() error) (s *Study, j *keeper, took time.Duration, err error) {
 	plan.Places = places
 	s = newStudy(plan)
@@ -151,7 +151,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestPlacesFail: what goes wrong with a run that was made before it was asked for is told when it is asked for and goes wrong again.
+// TestPlacesFail: if a run that was made before it was asked for fails, that is reported when it is asked for and fails again.
 func TestPlacesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := errors.New("the node is lost")

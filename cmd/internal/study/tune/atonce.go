@@ -17,9 +17,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// This file has the settings of a block run at the same time, as many as the machine has room for: what it does meanwhile they all meet alike,
-// and the block takes the time of one run. Whether it is fair is looked at before, with the current setting beside itself, and
-// in each block; where it is not, the runs take turns from then on.
+// This file runs the settings of a block at the same time, as many as the machine has room for: what it does meanwhile affects them all
+// alike, and the block takes the time of one run. Whether that is fair is checked before, with the current setting alongside itself, and in
+// each block; if it is not, the runs take turns from then on.
 
 // AtOnce says how many runs there may be at the same time.
 type AtOnce struct {
@@ -29,15 +29,15 @@ type AtOnce struct {
 }
 
 const (
-	sendsMore = 1.25 // so many times what the generator used may be what it needs
-	alikeCPU  = 0.2  // by so much the current setting may differ from itself, on another side or alone
+	sendsMore = 1.25 // times what the generator used is what it may need
+	alikeCPU  = 0.2  // by which the current setting may differ from itself, on another side or alone
 	alikeP50  = 0.3
-	waitMore  = 1.5 // so many times what its threads wait for a CPU alone they may wait beside others
-	waitLeast = 0.5 // and so much more, by chance
-	mostLooks = 2   // at it beside itself and alone
+	waitMore  = 1.5 // its threads may wait for a CPU this many times as long alongside others as alone
+	waitLeast = 0.5 // and this much more, by chance
+	mostLooks = 2   // at it alongside itself and alone
 )
 
-// room is how many runs the machine has room for, each of which has the limit, and needs so many CPUs beside.
+// room is how many runs the machine has room for, each of which has the limit, and needs that many CPUs on top.
 func (x *execution) room(beside float64) (n int, why string) {
 	if n, why = lab.Room(x.Environment.CPUs, x.Plan.CPUs+sendsMore*beside, x.sides()); n < 2 {
 		return 0, why
@@ -45,7 +45,7 @@ func (x *execution) room(beside float64) (n int, why string) {
 	return n, ""
 }
 
-// sides is how many runs there may be at the same time, whatever there is room for.
+// sides is how many runs there may be at the same time, regardless of room.
 func (x *execution) sides() int {
 	if x.lab.Jobs != nil {
 		return lab.MostAtOnce
@@ -53,7 +53,7 @@ func (x *execution) sides() int {
 	return len(x.lab.Sides)
 }
 
-// mayShare looks at a server, and at its main load, whether others may run beside it. nil: it is not to be tried.
+// mayShare judges by a server, and by its main load, whether others may run alongside it. nil: don't try.
 func (l *look) mayShare() *AtOnce {
 	if l.Plan.AtOnce == AtOnceNo || len(l.lab.Sides) == 0 {
 		return nil
@@ -174,7 +174,7 @@ func mean(windows []trial.Window) trial.Window {
 	return m
 }
 
-// besideItself runs a job alone and beside itself, to see whether there is room.
+// besideItself runs a job alone and alongside itself, to see whether there is room.
 func (x *execution) besideItself(ctx context.Context, p *Pilot) error {
 	if x.lab.Jobs == nil || x.Plan.CPUs == 0 {
 		return nil
@@ -205,7 +205,7 @@ func (x *execution) besideItself(ctx context.Context, p *Pilot) error {
 	return nil
 }
 
-// unlikeItself says why a job beside itself is not what it is alone, and whether others used the CPUs meanwhile.
+// unlikeItself says how a job alongside itself differs from one alone, and whether others used the CPUs meanwhile.
 func (x *execution) unlikeItself(ctx context.Context, is lab.Setting) (why string, disturbed bool, err error) {
 	alone, err := x.lab.Jobs.Run(ctx, is, 0) // the pilot's first run has found everything cold
 	if err != nil {
@@ -267,7 +267,7 @@ func (l *look) freshOnce(ctx context.Context, shot trial.Shot, n int) ([]trial.W
 // refuse says why there is one at a time.
 func (a *AtOnce) refuse(why string) { a.Most, a.Why = 0, why }
 
-// unlike says why windows of the current setting beside itself are not what one alone is.
+// unlike says how windows of the current setting alongside itself differ from one alone; "": they don't.
 func (l *look) unlike(alone trial.Window, windows []trial.Window) string {
 	for _, w := range windows {
 		switch {
@@ -289,7 +289,7 @@ func (l *look) unlike(alone trial.Window, windows []trial.Window) string {
 	return differ(alone.Metrics, beside, []likeness{{lab.CPUPerRequest, "CPU per request", alikeCPU}, {lab.P50, "p50", alikeP50}})
 }
 
-// A likeness is in what the current setting has to be alike, and by how much it may differ.
+// A likeness is a measure in which the current setting must be alike, and by how much it may differ.
 type likeness struct {
 	measure lab.Measure
 	name    string
@@ -347,13 +347,14 @@ func (a *AtOnce) abreast() int {
 func (s *Study) Pace() float64 {
 	n := float64(s.Plan.places())
 	if len(s.Runs) > 0 {
-		n *= float64(max(1, s.Runs[len(s.Runs)-1].AtOnce)) // which a file may have, whatever it is
+		n *= float64(max(1, s.Runs[len(s.Runs)-1].AtOnce)) // a file may have any value
 	}
 	return n
 }
 
-// wholeBlock makes all runs of a block at the same time, if it is at its beginning and there is room. They are then there for being asked for.
-// Where that came to nothing, it says why, and how long it took: no run of it counts then, as one that ran alone is no match for one that didn't.
+// wholeBlock makes all runs of a block at the same time, if it is at its beginning and there is room. They are then there when they are
+// asked for. If that came to nothing, it says why, and how long it took: then no run of it counts, as one that ran alone can't be compared
+// with one that didn't.
 func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, next search.TuneRun) (lost float64, inTurn string, err error) {
 	runs := t.Rest()
 	a := x.Pilot.AtOnce
@@ -371,7 +372,7 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 		case missing.again(x, err):
 			lost += took
 			continue
-		case err != nil: // if it is not for being beside others, it comes again when it is alone
+		case err != nil: // if running alongside others isn't the cause, it comes again when alone
 			return lost + took, "one could not be run beside the others: " + trial.Why(err), nil
 		}
 		if inTurn := x.unfit(made); inTurn != "" {
@@ -460,12 +461,12 @@ func (x *execution) unfit(made []Run) string {
 	return ""
 }
 
-// begun reports whether a run of a block has been made, be it that nobody has asked for it yet.
+// begun reports whether a run of a block has been made, even if it was not asked for yet.
 func (x *execution) begun(load, block int) bool {
 	return x.ahead[block] != nil || slices.ContainsFunc(x.Runs, func(r Run) bool { return r.Load == load && r.Search.Block == block && r.Search.Phase != Explain })
 }
 
-// A line is where servers wait that are to be loaded at the same time, until all have been started or have failed to. nil: there is one.
+// A line is where servers that should be loaded at the same time wait until all have started or failed to. nil: there is one.
 type line struct{ missing sync.WaitGroup }
 
 func newLine(n int) *line {

@@ -15,7 +15,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// abreast executes a study of a world with room for several servers at the same time. beside changes what a window shows while so many run.
+// abreast executes a study of a world with room for several servers at the same time. beside changes what a window shows while that many
+// run.
 func abreast(t *testing.T, p Plan, sides int, change func(w *world), beside func(w *world, running int, got *trial.Window)) (s *Study, w *world, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -211,7 +212,7 @@ func TestNotAtOnce(t *testing.T) {
 			t.Errorf("once it differs by %v: %+v", differs, s.Pilot.AtOnce)
 		}
 	}
-	// It comes to an end, whatever the second look meets.
+	// It comes to an end, regardless of what the second look meets.
 	for name, meets := range map[string]func(got *trial.Window){
 		"others":   func(got *trial.Window) { got.Sliced, got.Others = false, 5 },
 		"not sent": func(got *trial.Window) { got.Valid = false },
@@ -254,7 +255,7 @@ func TestTurns(t *testing.T) {
 		}
 		if running > 1 && len(times) > 2 {
 			got.Waits = 3
-			lab.P99.Set(got.Metrics, 100) // which nobody is to see
+			lab.P99.Set(got.Metrics, 100) // which must not be seen
 			lab.ReadyTail.Set(got.Metrics, 100)
 		}
 	}
@@ -288,7 +289,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestAtOnceFails: where one fails beside others all of the block take turns, whichever of them it is, and each runs once in it.
+// TestAtOnceFails: if one fails alongside others, whichever it is, all of the block take turns, and each runs once in it.
 func TestAtOnceFails(t *testing.T) {
 	for _, procs := range []int{1, 2, 8} {
 		starts := 0
@@ -297,7 +298,7 @@ func TestAtOnceFails(t *testing.T) {
 				if w.effective(s).Procs == procs && w.beside > 1 {
 					starts++
 				}
-				if starts > 4 && w.effective(s).Procs == procs && w.beside > 1 { // not yet while the current setting runs beside itself
+				if starts > 4 && w.effective(s).Procs == procs && w.beside > 1 { // not yet while the current setting runs alongside itself
 					return &service.Error{Why: "no such luck"}
 				}
 				return nil
@@ -322,7 +323,7 @@ func TestAtOnceFails(t *testing.T) {
 	}
 }
 
-// TestAtOnceAgain: a block beside which others used the CPUs is made again as a whole.
+// TestAtOnceAgain: a block during which others used the CPUs is made again as a whole.
 func TestAtOnceAgain(t *testing.T) {
 	s, _, _ := abreast(t, Plan{}, 8, nil, func(w *world, running int, got *trial.Window) {
 		if running > 1 && 20 <= w.loads && w.loads <= 23 {
@@ -343,8 +344,9 @@ func TestAtOnceAgain(t *testing.T) {
 	}
 }
 
-// TestAtOnceByWindow: where others' time is known of each window as a whole, and by no slices, as in pods, that does. A window beside others
-// is made again; so is one that was not seen; and what else keeps one from being run beside others has them take turns.
+// TestAtOnceByWindow: where other programs' time is known only for each window as a whole, not by slices, as in pods, that is enough. A
+// window during which others used the CPUs is made again; so is one that was not seen; and anything else that keeps one from running
+// alongside others makes them take turns.
 func TestAtOnceByWindow(t *testing.T) {
 	known := func(_ *world, _ int, got *trial.Window) { got.Sliced, got.OthersKnown = false, true }
 	s, w, _ := abreast(t, Plan{}, 8, nil, known)
@@ -405,7 +407,7 @@ func again(s *Study) (n int) {
 	return n
 }
 
-// TestAtOnceWaits: where others use the CPUs while the current setting runs beside itself, it does so again, for some time.
+// TestAtOnceWaits: if others use the CPUs while the current setting runs alongside itself, it does so again, for some time.
 func TestAtOnceWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan Plan
@@ -522,7 +524,8 @@ func TestJobsAtOnce(t *testing.T) {
 	}
 }
 
-// TestJobsInTurn: what has no room, fails beside others, or is not beside itself what it is alone, takes turns, and it is said why.
+// TestJobsInTurn: what has no room, fails alongside others, or behaves differently alongside itself than alone, takes turns, and the reason
+// is given.
 func TestJobsInTurn(t *testing.T) {
 	slower := func(runs []lab.Run, m lab.Measure) {
 		for _, r := range runs {

@@ -9,8 +9,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// This file says which runs say nothing of how long anything takes, as something else had the machine, and which of them are made again.
-// A run of which others' time was seen by slices has latencies without them.
+// This file says which runs say nothing about how long anything takes, as something else had the machine, and which of them are made again.
+// If other programs' time was seen in slices, a run's latencies exclude those.
 
 // muchStolen is the share of CPU time that a hypervisor may take.
 const muchStolen = 0.04
@@ -48,8 +48,8 @@ func (s *Study) Beside(load int) float64 {
 	return sum / float64(max(1, n))
 }
 
-// again reports whether a run is made again of which so many seconds were lost. At most half of the budget is; without one each run may
-// be made again once.
+// again reports whether to make a run again that has lost this many seconds. At most half of the budget may be lost so; without a budget
+// each run may be made again once.
 func (x *execution) again(load int, next search.TuneRun, lost float64, times int) bool {
 	budget := x.Plan.Budget.Seconds()
 	switch {
@@ -64,14 +64,14 @@ func (x *execution) again(load int, next search.TuneRun, lost float64, times int
 	return lost <= budget/2 && x.clock()+x.perRun(load, x.raceBlock(load, next)) <= x.until
 }
 
-// mostUnseen is how often in a row something is done again of which too little was seen. Then that is the end: a meter that never sees it
-// will not see the next run either.
+// mostUnseen is how often in a row something is done again because too little of it was seen. Then that is the end: a meter that never sees
+// it will not see the next run either.
 const mostUnseen = 3
 
-// unseen counts what was not seen, of one thing that is done.
+// unseen counts how often one thing that is done was not seen.
 type unseen struct{ times int }
 
-// again reports whether an error is that too little was seen, and not for too many times. It tells of it.
+// again reports whether an error means that too little was seen, and not too many times yet. If so, it reports that.
 func (u *unseen) again(x *execution, err error) bool {
 	var missed *trial.Unseen
 	if !errors.As(err, &missed) || u.times == mostUnseen {
@@ -82,7 +82,7 @@ func (u *unseen) again(x *execution, err error) bool {
 	return true
 }
 
-// untilSeen does something again of which too little was seen.
+// untilSeen does something again if too little of it was seen.
 func (x *execution) untilSeen(do func() error) error {
 	for u := (unseen{}); ; {
 		if err := do(); !u.again(x, err) {

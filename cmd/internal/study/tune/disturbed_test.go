@@ -40,7 +40,7 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// TestMadeAgain: what something else ran beside is made again, for at most half of the budget, and what stays so does not decide.
+// TestMadeAgain: disturbed runs are made again, for at most half of the budget, and those that stay disturbed don't decide.
 func TestMadeAgain(t *testing.T) {
 	jobs := func(budget time.Duration, others func(nth int) float64) *Study {
 		w, s := newWorld(), newStudy(Plan{Kind: JobKind, Budget: budget})
@@ -112,8 +112,8 @@ func TestLooksAgain(t *testing.T) {
 	}
 }
 
-// TestUnseen: what was not seen is done again, wherever that is, and comes to what it would have come to. What is never seen ends the study,
-// and the journal says of what; it can be gone on with.
+// TestUnseen: what was not seen is done again, at any point, and leads to the same result. What is never seen ends the study, and the
+// journal says of what; the study can be continued.
 func TestUnseen(t *testing.T) {
 	still := &trial.Unseen{Why: "the meter stood still"}
 	plans := map[string]Plan{"one limit": {}, "several": {Limits: []float64{0.5, 1}, SLO: "p99=50ms", Rate: 100}}

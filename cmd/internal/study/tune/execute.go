@@ -10,10 +10,10 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// Progress is told at each step that no run shows, once when the pilot is done, and before each run and after the last.
+// Progress is reported at each step that no run shows, once when the pilot is done, and before each run and after the last.
 type Progress struct {
 	Doing string // such a step, as in the pilot; "": there is a run
-	Short string // told once: what is open takes longer than the budget has
+	Short string // reported once: what is open takes longer than the budget has
 	Pilot *Pilot // once, when it is done
 
 	Load int
@@ -34,8 +34,8 @@ type execution struct {
 	lab   Lab
 	begin time.Time
 	spent float64 // seconds, before that
-	until float64 // the load's part of the budget ends when so much is spent
-	ahead ahead   // runs that nobody has asked for yet
+	until float64 // the load's part of the budget ends when this much is spent
+	ahead ahead   // runs that were not asked for yet
 }
 
 // Execute does what is missing of a study. It ends early with ctx's error, or if going on would be pointless.
@@ -227,7 +227,7 @@ func (x *execution) affordable(t *search.Tune, load int) (next search.TuneRun, m
 // clock is what is spent of the budget, in seconds.
 func (x *execution) clock() float64 { return x.spent + x.lab.Clock().Sub(x.begin).Seconds() }
 
-// share is when a load's part of the budget ends, where so many loads share what is left: a study that goes on counts what
+// share is when a load's part of the budget ends, where that many loads share what is left: a study that goes on counts what
 // the load has had.
 func (x *execution) share(load, loads int) float64 {
 	had := 0.0
@@ -255,8 +255,8 @@ func (x *execution) progress(t *search.Tune, load int, next search.TuneRun, last
 	return p
 }
 
-// perRun is how long a run of a block of the race takes, in seconds. What it takes beside its window, which is shorter at first, is what the
-// last few runs took that did not fail, and until there are some what the pilot thought.
+// perRun is how long a run of a block of the race takes, in seconds. What it takes besides its window, which is shorter at first, is what
+// the last few runs took that did not fail, and until there are some, what the pilot estimated.
 func (x *execution) perRun(load, block int) float64 {
 	const few = 3
 	window := func(load, block int) float64 { return x.windowOf(x.Pilot.Loads[load], block).Seconds() }
@@ -275,7 +275,7 @@ func (x *execution) perRun(load, block int) float64 {
 }
 
 // run does one run. A program that fails gets a second chance: a port that is not free yet is not a property of a
-// setting, and memory is. A run beside which something else ran is made again, as long as not too much is lost so; so is one of which too little was seen.
+// setting, and memory is. A disturbed run is made again, as long as that does not lose too much; so is one of which too little was seen.
 func (x *execution) run(ctx context.Context, load int, next search.TuneRun) (Run, error) {
 	var failed string
 	var kills int
@@ -342,7 +342,7 @@ func (x *execution) at(next search.TuneRun) Place {
 	return Place{Server: x.lab.Server}
 }
 
-// setting is what a run has. The current one is the program as it is.
+// setting is what a run has. The current one is the program unchanged.
 func (x *execution) setting(next search.TuneRun) lab.Setting {
 	s := x.asIs(x.Pilot)
 	if next.Procs != x.Pilot.Procs {

@@ -19,8 +19,8 @@ type Foresight struct {
 	Pinned bool `json:"pinned"`
 }
 
-// Foresee says what a program has by itself under a limit, as far as its file and our environment tell. hidden is a limit that
-// no runtime sees.
+// Foresee says what a program has on its own under a limit, judging by its file and our environment. hidden is a limit that no runtime
+// sees.
 func Foresee(file string, limit float64, hostCPUs int, hidden bool) Foresight {
 	p := procs.Process{Env: map[string]string{}}
 	for _, e := range os.Environ() {

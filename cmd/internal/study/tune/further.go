@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Reach is how far a study goes, where that was changed on the way. It stands in the journal where it was: the runs before it
+// A Reach is how far a study goes, where that was changed on the way. It is in the journal at the point of the change: the runs before it
 // follow from what there was before.
 type Reach struct {
 	Budget time.Duration `json:"budget_ns"`

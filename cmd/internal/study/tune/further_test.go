@@ -12,8 +12,8 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/study/trial"
 )
 
-// TestFurther: a study that was done, or ended with its budget, goes on with another goal where the runs so far fit. Its journal
-// tells where, and can be read, and cut, as any other.
+// TestFurther: a study that was done, or ended with its budget, goes on with another goal where the runs so far fit. Its journal says
+// where, and can be read, and cut, like any other.
 func TestFurther(t *testing.T) {
 	alike := func(w *world) {
 		flat(w)
@@ -85,7 +85,7 @@ func TestFurther(t *testing.T) {
 	}
 }
 
-// A goal that the runs before it do not fit is no journal of ours.
+// A journal with a goal that the runs before it do not fit isn't ours.
 func TestReadGoal(t *testing.T) {
 	server, _, limits := small(t)
 	goal := func(g Reach) []byte {

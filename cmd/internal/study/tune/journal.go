@@ -23,8 +23,8 @@ type Record struct {
 // ErrNoStudy is the error of a file that is not a journal of this package.
 var ErrNoStudy = errors.New("this is not a file of runs of tune")
 
-// Read reads a journal. A last line that was cut off, as by a full disk, is left out; cut is its length. What is left must be
-// what Execute or ExecuteLimits would have done, as far as it goes.
+// Read reads a journal. A last line that was cut off, as by a full disk, is left out; cut is its length. What is left must be what Execute
+// or ExecuteLimits would have done up to there.
 func Read(data []byte) (s *Study, cut int, err error) {
 	r := reader{Study: &Study{}, searches: map[int]*search.Tune{}}
 	if cut, err = lab.ReadJournal(data, r.head, r.line); err != nil {

@@ -16,8 +16,8 @@ import (
 
 // How many windows at the user's rate there are of a setting under a limit.
 const (
-	// HoldWindows are the fewest after which a limit is said to hold the SLO. Of what is bad in every fifth window, 15 windows
-	// show nothing in 3.5 % of all cases.
+	// HoldWindows are the fewest after which a limit is said to hold the SLO. If every fifth window is bad, 15 windows show nothing of it
+	// in 3.5 % of all cases.
 	HoldWindows = 15
 	failWindows = 3  // the fewest after which it is said to fail
 	mostWindows = 30 // if it is still open then, it stays so
@@ -37,7 +37,7 @@ const (
 	BesidePhase = "beside" // at the user's rate, in turn with others: what does more memory save?
 )
 
-// Under is what a window is held to, of what varies.
+// Under has those limits of a window that vary.
 type Under struct {
 	CPUs   float64 `json:"limit_cpus"`                   // 0: no limit
 	Memory int64   `json:"memory_limit_bytes,omitempty"` // 0: no limit, or always the same one
@@ -56,7 +56,7 @@ type LimitWindow struct {
 	Beyond    []int64            `json:"beyond,omitempty"` // requests that were beyond each of the SLO's goals
 	Metrics   map[string]float64 `json:"metrics"`
 	Marks     []string           `json:"marks,omitempty"`     // what the host did meanwhile
-	Disturbed bool               `json:"disturbed,omitempty"` // so much that the window says nothing
+	Disturbed bool               `json:"disturbed,omitempty"` // too much: the window says nothing
 	Error     string             `json:"error,omitempty"`
 	NoStart   bool               `json:"no_start,omitempty"` // the server did not even start; Error says why
 	Killed    bool               `json:"killed,omitempty"`   // for lack of memory; Error says so
@@ -200,16 +200,16 @@ const (
 	Holds Answer = "holds"
 	Fails Answer = "fails"
 	Open  Answer = "open" // neither is shown
-	Full  Answer = "full" // it does not fail, and takes so much of the memory limit that an advice can't rest on it
+	Full  Answer = "full" // it does not fail, but takes too much of the memory limit for advice to rest on it
 )
 
 // A Hold is what the windows at the user's rate say of a setting under a limit.
 type Hold struct {
 	Answer    Answer
-	Held      int // windows that held the SLO, each by itself
+	Held      int // windows that held the SLO, each on its own
 	Of        int
 	Void      int          // windows that the generator has spoilt
-	Disturbed int          // windows beside which something else ran: they say nothing
+	Disturbed int          // windows during which something else ran: they say nothing
 	Again     int          // windows that all held, minutes after others that showed that it fails: then it is open after all
 	NoStart   string       // why the server did not start; "": it did
 	Killed    int          // windows in which it was, for lack of memory
@@ -230,7 +230,7 @@ type holding struct {
 	noStart   string
 	killed    int
 	room      room
-	settled   int // so many windows there were when no more were wanted for the first time; 0: they still are
+	settled   int // how many windows there were when no further ones were wanted for the first time; 0: they still are
 }
 
 // add counts a window. One in which the server died, or did not start, has met no goal.
@@ -330,12 +330,12 @@ func (h *holding) spoilt() bool {
 	return lost >= voidWindows && lost > 2*h.of
 }
 
-// Limits look for the smallest limit that holds the SLO at the user's rate, and for the highest rate under each. Windows come at
-// the user's rate first, the smallest limit first and under each Go's default first, since that needs no setting, until one is
-// shown to hold the SLO. Where Go's default does not, the limit rounded up is tried, and if that isn't clearly worse the two take
-// turns with the same arrivals, so that a disturbance does not meet one of them only. Then the next smaller limit, which failed
-// minutes ago, is looked at again: the machine may have been busy. The highest rates, which nothing is decided by, come in the
-// time that is left. Of memory limits the larger ones come then, in turn with the one that holds the SLO.
+// Limits look for the smallest limit that holds the SLO at the user's rate, and for the highest rate under each. Windows come at the user's
+// rate first, the smallest limit first and under each Go's default first, since that needs no setting, until one is shown to hold the SLO.
+// Where Go's default does not, the limit rounded up is tried, and if that isn't clearly worse the two take turns with the same arrivals, so
+// that a disturbance does not meet one of them only. Then the next smaller limit, which failed minutes ago, is looked at again: the machine
+// may have been busy. The highest rates, which decide nothing, come in the time that is left. With memory limits, the larger ones come
+// then, in turn with the one that holds the SLO.
 type Limits struct {
 	study   *Study
 	limits  []*limit
@@ -357,7 +357,7 @@ type limitTry struct {
 	lost   int  // those of it that say nothing
 }
 
-// doubted reports whether a setting that failed before larger limits were measured is to be looked at again. That it was killed for lack of
+// doubted reports whether a setting that failed before larger limits were measured should be looked at again. Being killed for lack of
 // memory is not because the machine was busy.
 func (t *limitTry) doubted() bool {
 	return t.noStart == "" && t.killed == 0 && !t.missed && t.again < failWindows && !t.spoilt() && t.judge().Answer == Fails
@@ -406,7 +406,7 @@ func (s *Study) curve() search.Config {
 	return search.Config{Start: rate, Ceiling: min(8*rate, mostRate), Floor: floor}
 }
 
-// Next is the window that is to be measured now. False: there is none, or the budget has no time for it.
+// Next is the window to measure now. False: there isn't one, or the budget has no time for it.
 func (l *Limits) Next() (LimitWindow, bool) {
 	if l.OutOfTime() {
 		return LimitWindow{}, false
@@ -586,7 +586,7 @@ func (l *Limits) observe(w LimitWindow) error {
 	return nil
 }
 
-// sent is how many requests a window was to have.
+// sent is how many requests a window should have had.
 func (l *Limits) sent(w LimitWindow) int64 {
 	return int64(math.Ceil(w.Rate * l.study.LimitWindow().Seconds()))
 }

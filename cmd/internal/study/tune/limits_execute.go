@@ -101,9 +101,8 @@ func (l *Limits) doing(w LimitWindow) string {
 	return fmt.Sprintf("%s: does it hold the SLO at %s? window %d, so far %d of %d did", name, rate, try.of+1, try.held, try.of)
 }
 
-// window measures, with a server that runs or a fresh one. It hands back the server that runs then, also beside an error;
-// nil: none. The generator warms the server up over the connections that it then measures; those of a server that runs need
-// only be opened.
+// window measures, with a server that runs or a fresh one. It returns the server that runs then, also with an error; nil: none. The
+// generator warms the server up over the connections that it then measures; those of a server that runs need only be opened.
 func (x *execution) window(ctx context.Context, session Session, w *LimitWindow) (Session, error) {
 	const opening = 200 * time.Millisecond
 	w.Valid, w.Metrics = true, map[string]float64{}

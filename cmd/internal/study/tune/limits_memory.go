@@ -17,7 +17,7 @@ const besideWindows = 6
 // LimitsMemory reports whether the question is which of several memory limits is needed.
 func (p *Plan) LimitsMemory() bool { return len(p.Memories) > 0 }
 
-// GOMEMLIMITUnder is what runs under a memory limit have; "": it is left as it is.
+// GOMEMLIMITUnder is what runs under a memory limit have; "": unchanged.
 func (p *Plan) GOMEMLIMITUnder(memory int64) string {
 	if !p.GOMEMLIMIT {
 		return ""
@@ -28,7 +28,7 @@ func (p *Plan) GOMEMLIMITUnder(memory int64) string {
 
 // A room is what is left of a memory limit.
 type room struct {
-	limit   int64 // 0: there is none
+	limit   int64 // 0: none
 	elastic bool  // a GOMEMLIMIT holds the heap
 	peaks   []float64
 	files   []float64 // how much of the program's file was in memory
@@ -46,7 +46,7 @@ func (r *room) add(w LimitWindow) {
 }
 
 // full reports whether a typical window leaves too little: a larger burst would take it, and pages of the program's file that find no room
-// are read from disk again and again. A heap that is held comes near to any limit, so that only the latter counts.
+// are read from disk repeatedly. A heap that is held comes near any limit, so that only the latter counts.
 func (r *room) full() bool {
 	if r.limit == 0 || len(r.peaks) < failWindows {
 		return false

@@ -296,7 +296,7 @@ func TestMemoryLimitsFull(t *testing.T) {
 	}
 }
 
-// A plan of somebody else's is refused.
+// A plan that isn't ours is refused.
 func TestMemoryLimitsPlan(t *testing.T) {
 	for name, change := range map[string]func(*Study){
 		"both":          func(s *Study) { s.Plan.Limits, s.Defaults = []float64{1, 2}, []int{2, 2} },

@@ -174,7 +174,7 @@ func TestLimitsThatFail(t *testing.T) {
 		t.Errorf("one CPU: %+v", h)
 	}
 
-	// One start in vain is none.
+	// One failed start doesn't count.
 	s, w = limitsWorld()
 	w.start = func(_ lab.Setting, n int) error {
 		if n%2 == 1 {
@@ -204,7 +204,7 @@ func TestLimitsThatFail(t *testing.T) {
 	}
 }
 
-// A window that the generator spoils is repeated. If it spoils them all that is no answer, and no end without one either.
+// A window that the generator spoils is repeated. If it spoils them all, that isn't an answer, and it ends all the same.
 func TestVoidLimitWindows(t *testing.T) {
 	void := func(which func(n int) bool) *Study {
 		s, w := limitsWorld()
@@ -273,7 +273,7 @@ func TestGoals(t *testing.T) {
 	}
 }
 
-// judged are windows in which so many of a thousand requests were beyond the goals.
+// judged are windows in which that many of a thousand requests were beyond the goals.
 func judged(t *testing.T, slo string, windows ...[]int64) *holding {
 	t.Helper()
 	goals, err := Goals(slo)
@@ -330,8 +330,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// How often does the answer mislead, with a look after each window? Slow requests come in bad windows, of which there are few or
-// many, and which differ: by so much is the standard deviation of the logarithm of their share. One in a hundred may be slow.
+// How often does the answer mislead, with a look after each window? Slow requests come in bad windows, of which there are few or many, and
+// which differ: by how much is the standard deviation of the logarithm of their share. One in a hundred may be slow.
 func TestHoldErrors(t *testing.T) {
 	const (
 		tries    = 400

@@ -32,8 +32,8 @@ type Server interface {
 type Session interface {
 	Load(ctx context.Context, s trial.Shot) (trial.Window, error)
 	Close() lab.Run
-	NoGo() bool    // it is known to be no Go program, nor to have started one
-	Bound() string // what keeps another one from running beside it, as far as it is seen; "": nothing
+	NoGo() bool    // it is known not to be a Go program, nor to have started one
+	Bound() string // what keeps another one from running alongside it, as far as can be seen; "": nothing
 }
 
 // Served lets a trial.Served be a Server.
@@ -43,7 +43,7 @@ type Served struct{ *trial.Served }
 func (s Served) Open(ctx context.Context, setting lab.Setting, trace bool) (Session, error) {
 	x, err := s.Served.Open(ctx, setting, trace)
 	if err != nil {
-		return nil, err // not a nil *trial.Session, which would be no nil
+		return nil, err // not a nil *trial.Session, which would not be nil
 	}
 	return x, nil
 }
@@ -57,8 +57,8 @@ type Job interface {
 type Lab struct {
 	Server  Server         // of a plan of ServerKind
 	By      *trial.Foreign // what loads it; nil: our own generator
-	Sides   []Server       // it, so many times that can run at the same time; none: it can't
-	Places  []Place        // where else there is one, and first where that is: blocks take turns at them; none: there is one place
+	Sides   []Server       // the server, once for each that can run at the same time; none: they can't
+	Places  []Place        // where there is a server, Server's own place first: blocks take turns at them; none: there is one place
 	Job     Job            // of the others
 	Jobs    lab.Several    // it, if several can run at the same time; nil: they can't
 	Foresee func(cpus float64) Foresight
@@ -82,7 +82,7 @@ const (
 	grows        = 1.1                     // the capacity is found when more connections don't reach this many times the rate
 	mostConns    = 512
 	looking      = 2 * time.Second        // at the server under a load
-	openLoop     = 1.25                   // so many times the CPU per request of a closed loop is a first guess at that of an open one
+	openLoop     = 1.25                   // times the CPU per request of a closed loop is a first guess at that of an open one
 	corrections  = 3                      // looks at most, until the rate takes the share that is wanted
 	near         = 0.08                   // of it
 	mostOfClosed = 0.9                    // of what a closed loop gets out of it is the highest rate: beyond it a queue grows
@@ -98,7 +98,7 @@ const (
 	overhead     = 300 * time.Millisecond
 
 	pilotShare = 0.3              // of a budget is what the pilot may take of it
-	waitShare  = 0.15             // and of that for looks beside others that use the CPUs
+	waitShare  = 0.15             // and of that for looks while others use the CPUs
 	mostWait   = 30 * time.Second // of such looks
 	unhurried  = 45 * time.Second // with a smaller budget its steps are shorter, by as much
 	briefest   = 100 * time.Millisecond
@@ -147,7 +147,7 @@ func (x *execution) hurry(usual time.Duration) time.Duration {
 	return usual
 }
 
-// fits reports whether a step of so many seconds ends within a share of the budget.
+// fits reports whether a step of that many seconds ends within a share of the budget.
 func (x *execution) fits(seconds, share float64) bool {
 	return x.Plan.Budget == 0 || x.clock()+seconds <= share*x.Plan.Budget.Seconds()
 }
@@ -174,8 +174,8 @@ func (x *execution) looked(p *Pilot) lab.Setting {
 	return s
 }
 
-// pilotServer looks at the server with its current setting. Where it dies with that, another one tells what load it takes, and what its
-// current one does under that is for the search to find: a load that is looked for is harder than the one that is found.
+// pilotServer looks at the server with its current setting. If it dies with that, another one shows what load it takes, and what its
+// current one does under that load is for the search to find: looking for a load is harder on a server than the load that is found.
 func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err error) {
 	tells, err = x.lookAt(ctx, p)
 	var died *Hopeless
@@ -197,8 +197,8 @@ func (x *execution) pilotServer(ctx context.Context, p *Pilot) (tells bool, err 
 	return tells, err
 }
 
-// standIn is the GOMAXPROCS that tells what load a server takes which dies with its current one: of those to be tried the nearest to what Go
-// would choose. 0: there is none, or it is not known which one it died with.
+// standIn is the GOMAXPROCS that shows what load a server takes if it dies with its current one: the candidate nearest to what Go would
+// choose. 0: none, or it is not known which one it died with.
 func (x *execution) standIn(p *Pilot) (base int) {
 	if p.Procs == 0 || !x.Plan.ByProcs() {
 		return 0
@@ -266,8 +266,8 @@ func (x *execution) lookAt(ctx context.Context, p *Pilot) (tells bool, err error
 // Hopeless is a program that can't be tuned.
 type Hopeless struct {
 	Why  string
-	NoGo bool   // it is no Go program, as far as can be seen
-	Next string // what to do about it; "": it is to be tried by hand
+	NoGo bool   // it doesn't seem to be a Go program
+	Next string // what to do about it; "": try it by hand
 
 	Failed bool    // the program itself failed, and what it wrote may say more
 	run    lab.Run // in which it did
@@ -342,7 +342,7 @@ func (l *look) do(ctx context.Context) error {
 	return nil
 }
 
-// shoot sends a load, and again while others use the CPUs: what a server does beside them is not what it can do.
+// shoot sends a load, and again while others use the CPUs: what a server does meanwhile is not what it can do.
 func (l *look) shoot(ctx context.Context, s trial.Shot) (trial.Window, error) {
 	s.Const, s.Burst = l.Plan.Const, l.Plan.Burst
 	for {
@@ -447,8 +447,8 @@ func (l *look) warmUp(ctx context.Context) (warm time.Duration, err error) {
 	}
 }
 
-// foreign looks at what somebody else's generator tells, and whether the server does the same when it is loaded again: if not, each run
-// loads it twice, and the second time counts.
+// foreign looks at what a foreign generator reports, and whether the server does the same when it is loaded again: if not, each run loads
+// it twice, and the second time counts.
 func (l *look) foreign(ctx context.Context) error {
 	load := Load{WarmUp: l.Plan.WarmUp}
 	for again := false; ; again = true {
@@ -515,8 +515,8 @@ func rush(rate float64, pause time.Duration) int {
 	return min(max(least, int(pause.Seconds()*rate)), load.MostBurst)
 }
 
-// rates sets the loads, the main one first. A share is that of the limit's CPU which the current setting uses under that very
-// load: a closed loop is cheaper a request, so how much a rate takes has to be seen.
+// rates sets the loads, the main one first. A share is that of the limit's CPU which the current setting uses under that very load: a
+// closed loop is cheaper per request, so how much a rate takes must be measured.
 func (l *look) rates(ctx context.Context, warm time.Duration) error {
 	p, plan := l.p, l.Plan
 	add := func(rate, used float64) {
@@ -597,7 +597,7 @@ func (l *look) at(ctx context.Context, rate float64) (trial.Window, error) {
 // looks is how long a look at a rate lasts.
 func (l *look) looks(rate float64) time.Duration { return sending(l.hurry(looking), rate) }
 
-// tells takes from a look what the program says of its garbage collector and its GOMAXPROCS.
+// tells takes from a look what the program says about its garbage collector and its GOMAXPROCS.
 func (l *look) tells(w trial.Window) error {
 	p := l.p
 	p.GC = gcOf(w)
@@ -633,8 +633,8 @@ func (l *look) high() {
 	}
 }
 
-// work warns of answers that may not be the work: of those that fail, as all of them would have been an error, of a path that is there for
-// probes, and of answers that are short under one load and long under another.
+// work warns of answers that may not be the work: some that fail (if all did, that would have been an error), a path that is there for
+// probes, and answers that are short under one load and long under another.
 func (l *look) work() {
 	const few = 0.01
 	warn := func(format string, args ...any) { l.p.Warnings = append(l.p.Warnings, fmt.Sprintf(format, args...)) }
@@ -671,8 +671,8 @@ func when(it bool, so, otherwise string) string {
 	return otherwise
 }
 
-// answered is the error of a server that answers nothing but errors, or with redirects that nobody means. One that has not answered yet
-// may be slow.
+// answered is the error of a server that answers nothing but errors, or redirects that aren't wanted. One that has not answered yet may be
+// slow.
 func answered(w trial.Window, redirects bool) error {
 	if w.Status > 300 && w.Status < 400 && w.Status != http.StatusNotModified && !redirects {
 		return &Hopeless{
@@ -732,7 +732,7 @@ func gcOf(w trial.Window) *GC {
 	return gc
 }
 
-// pilotJob runs it once, as a warm-up that also tells how long it takes.
+// pilotJob runs it once, as a warm-up that also shows how long it takes.
 func (x *execution) pilotJob(ctx context.Context, p *Pilot) error {
 	x.tell("running it once with its current setting")
 	endWait := x.tellAfter(patience, "waiting for its end: a job has to end by itself, so give it less to do, or stop this with Ctrl-C")
@@ -771,10 +771,10 @@ func (x *execution) withinBudget(ctx context.Context) (context.Context, context.
 	return ctx, func() {}
 }
 
-// patience is how long the first run of a job may take before it is told what is waited for.
+// patience is how long the first run of a job may take before the user learns what the wait is for.
 const patience = 10 * time.Second
 
-// tellAfter tells something unless the wait for it has ended by then.
+// tellAfter reports what is waited for, unless the wait has ended by then.
 func (x *execution) tellAfter(d time.Duration, doing string) (endWait func()) {
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -791,7 +791,7 @@ func (x *execution) tellAfter(d time.Duration, doing string) (endWait func()) {
 	}
 }
 
-// candidates says what is to be tried.
+// candidates says what to try.
 func (x *execution) candidates(p *Pilot) {
 	plan, cpus := x.Plan, x.Environment.CPUs
 	if p.Procs == 0 { // a program that isn't Go's, perhaps a script that starts one
@@ -839,8 +839,8 @@ func (x *execution) candidates(p *Pilot) {
 	}
 }
 
-// tight says that the collector has too little memory, as GOMEMLIMIT makes it run before there is a limit to hit; "": it has not, as far as
-// is known.
+// tight says that the collector has too little memory, as GOMEMLIMIT makes it run before there is a limit to hit; "": it has enough, as far
+// as is known.
 func (x *execution) tight(gc *GC) string {
 	limited := x.lab.Memory > 0 || x.lab.OwnGOMEMLIMIT && !x.Plan.NoGOGC
 	low := x.Plan.NoGOGC && !x.lab.OwnGOMEMLIMIT // it is the user's GOGC that is low
@@ -867,7 +867,7 @@ func (x *execution) tight(gc *GC) string {
 		needs, takes, quantity.Bytes(gc.Live), quantity.WholeShare(max(0, room)))
 }
 
-// Holds is how much of a heap may be alive so that a GOGC takes it no farther than the memory limit's GOMEMLIMIT; 0: there is none.
+// Holds is how much of a heap may be alive so that a GOGC takes it no farther than the memory limit's GOMEMLIMIT; 0: no such limit.
 func (p *Pilot) Holds(gogc int) int64 {
 	if p.Memory == 0 || p.GOMEMLIMIT == "" {
 		return 0

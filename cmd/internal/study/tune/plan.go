@@ -38,11 +38,11 @@ type Plan struct {
 	Program []string `json:"program"`
 	URL     string   `json:"url,omitempty"`
 
-	Redirects bool `json:"redirects,omitempty"` // answers that are some are meant: --redirects was given
+	Redirects bool `json:"redirects,omitempty"` // redirects are wanted as answers: --redirects was given
 
 	Load    string   `json:"load_command,omitempty"` // that loads the server in place of our own generator; see trial.Foreign
-	Figures []string `json:"load_metrics,omitempty"` // that are to be found in what it prints
-	Units   string   `json:"units_url,omitempty"`    // a counter of the server's that tells what was done: URL#NAME
+	Figures []string `json:"load_metrics,omitempty"` // to find in what it prints
+	Units   string   `json:"units_url,omitempty"`    // a counter of the server's that shows what was done: URL#NAME
 
 	CPUs   float64   `json:"limit_cpus"`       // 0: no limit
 	Limits []float64 `json:"limits,omitempty"` // several: which of them is needed?
@@ -74,7 +74,7 @@ type Plan struct {
 	Blocks    int           `json:"blocks,omitempty"`
 	Objective search.Metric `json:"objective"`
 	Margin    float64       `json:"margin"`
-	Tail      float64       `json:"tail_margin"` // by so much the tail may be higher with a setting that is advised
+	Tail      float64       `json:"tail_margin"` // by which the tail may be higher with a setting that is advised
 	Seed      uint64        `json:"seed"`
 	Places    int           `json:"places,omitempty"`  // at which runs are made at the same time; 0: one
 	AtOnce    string        `json:"at_once,omitempty"` // whether the settings of a block run at the same time; "": where that is safe and fair
@@ -82,7 +82,7 @@ type Plan struct {
 	Dir       string        `json:"dir"`
 }
 
-// Values of Plan.AtOnce, beside "".
+// Values of Plan.AtOnce, besides "".
 const (
 	AtOnceNo  = "no"
 	AtOnceYes = "yes" // the user says that it is safe
@@ -127,7 +127,7 @@ type Load struct {
 	Window time.Duration `json:"window_ns"`
 	WarmUp time.Duration `json:"warm_up_ns"`
 	Rush   int           `json:"rush,omitempty"` // requests with which the warm-up begins, all at once
-	Tail   string        `json:"tail"`           // percentile that the window can carry: p99, p90, p50; "": a foreign load tells none
+	Tail   string        `json:"tail"`           // percentile that the window can carry: p99, p90, p50; "": a foreign load reports none
 }
 
 // TailMeasure is the tail's name among the figures of a run.
@@ -140,7 +140,7 @@ func (l Load) TailMeasure() lab.Measure {
 	return ""
 }
 
-// tailOf is what settings are compared by: of a p99 that of typical seconds, where it is known.
+// tailOf is what settings are compared by: for a p99, that of typical seconds if it is known.
 func (l Load) tailOf(m map[string]float64) float64 {
 	if v := lab.ReadyTail.In(m); l.TailMeasure() == lab.P99 && v > 0 {
 		return v
@@ -166,8 +166,8 @@ type Run struct {
 	Load    int            `json:"load"`
 	Search  search.TuneRun `json:"run"`
 	Attempt int            `json:"attempt,omitempty"`      // that came before, and failed
-	Lost    float64        `json:"lost_seconds,omitempty"` // on attempts beside which something else ran
-	Again   int            `json:"again,omitempty"`        // so many
+	Lost    float64        `json:"lost_seconds,omitempty"` // on disturbed attempts
+	Again   int            `json:"again,omitempty"`        // how many of these
 	Kills   int            `json:"kills,omitempty"`        // attempts, this one among them, that were ended for lack of memory
 	Place   string         `json:"place,omitempty"`        // of several
 	Room    int            `json:"room,omitempty"`         // runs of this load that the budget had room for after it; 0: any number
@@ -242,15 +242,14 @@ func Window(rate float64, wanted time.Duration) (time.Duration, string) {
 	return lasting, tails[len(tails)-1].name
 }
 
-// The first blocks are for a ranking: where the plan does not say how long a run is, their windows are half as long. So are
-// those of a guard after them, as what was shown by short windows is no small difference, and all where the budget has no time
-// for longer ones.
+// The first blocks are for a ranking: where the plan does not say how long a run is, their windows are half as long. So are those of a
+// guard after them, as short windows only show differences that aren't small, and all where the budget has no time for longer ones.
 const (
 	shortBlocks = 3
 	shortWindow = shortest / 2
 )
 
-// raceBlock is the block of the race that a run belongs to: of a guard it is the last before it.
+// raceBlock is the block of the race that a run belongs to: for a guard, the last before it.
 func (s *Study) raceBlock(load int, run search.TuneRun) int {
 	block := run.Block
 	if run.Phase == search.Confirm {
@@ -287,10 +286,10 @@ func (s *Study) hurried() bool {
 	return runs < float64(s.runsOf(shortBlocks))
 }
 
-// runsOf are those of so many blocks of all settings, and of the two pairs that guard a change.
+// runsOf are those of that many blocks of all settings, and of the two pairs that guard a change.
 func (s *Study) runsOf(blocks int) int { return blocks*s.settings() + 4 }
 
-// budgetFor is the time for the pilot and so many blocks, with windows that are as short as can be, where the pilot need not hurry.
+// budgetFor is the time for the pilot and that many blocks, with windows as short as possible, where the pilot need not hurry.
 func (s *Study) budgetFor(blocks int) time.Duration {
 	const usualPilot = 15 // seconds
 	p, slower := s.Pilot, 1.0
@@ -323,7 +322,7 @@ func sending(lasting time.Duration, rate float64) time.Duration {
 	return max(lasting, time.Duration(min(1/rate, most)*float64(time.Second)))
 }
 
-// Foreign reports whether the load is not our generator's: somebody else's, or one that comes by itself.
+// Foreign reports whether the load is not our generator's: another program's, or one that comes on its own.
 func (p Plan) Foreign() bool { return p.Load != "" || p.Units != "" }
 
 // closed reports whether the load is a closed loop.
@@ -356,8 +355,8 @@ func (p *Pilot) bias() (b Bias) {
 	return b
 }
 
-// Margins are from which ratio on a difference counts, and by how much the tail may be higher: what the plan says, and no
-// less than what an emulated limit may do by itself.
+// Margins are from which ratio on a difference counts, and by how much the tail may be higher: what the plan says, and no less than what an
+// emulated limit may do on its own.
 func (s *Study) Margins() (margin, tail float64) {
 	return max(s.Plan.Margin, s.Pilot.Bias.CPU), max(s.Plan.Tail, s.Pilot.Bias.Tail)
 }
@@ -380,7 +379,7 @@ func (p Plan) mostErrors() float64 {
 	return slo.Errors
 }
 
-// usualBlocks are those of a search that is not told how many.
+// usualBlocks are those of a search if the user does not say how many.
 const usualBlocks = 12
 
 // mostBlocks are the most that a search has.
@@ -479,7 +478,7 @@ func (s *Study) observation(r Run) search.TuneObservation {
 	return o
 }
 
-// What a study may have at most. More than that nobody waits for, and a journal that asks for it is not ours.
+// What a study may have at most. No one waits for more than that, and a journal that asks for it is not ours.
 const (
 	mostLoads      = 100
 	mostPlaces     = 1000

@@ -87,7 +87,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// What an emulated limit may do by itself is no difference between settings, and a study that was saved keeps to that.
+// What an emulated limit may do on its own isn't a difference between settings, and a study that was saved keeps to that.
 func TestEmulatedBias(t *testing.T) {
 	for _, c := range []struct {
 		limit  string
@@ -122,8 +122,8 @@ func TestEmulatedBias(t *testing.T) {
 	}
 }
 
-// The current setting is the program as it is, and all runs of a block have the same arrivals, in the warm-up others than in
-// the window, and in another block others again.
+// The current setting is the program unchanged, and all runs of a block have the same arrivals; those of the warm-up differ from the
+// window's, and each block has its own.
 func TestSettingsAndSeeds(t *testing.T) {
 	w, s := newWorld(), newStudy(Plan{})
 	mustDo(t, s, w)
@@ -447,7 +447,7 @@ func TestSetsItself(t *testing.T) {
 	l.Foresee = func(float64) Foresight { return Foresight{Procs: 4, Pinned: true, GoDefault: 2} }
 	hopeless(t, newStudy(Plan{}).Execute(context.Background(), l), "GOMAXPROCS=8 although its environment says 4")
 
-	// It collects too seldom to be seen at the rate, but says what it is in the warm-up, in a closed loop.
+	// It collects too rarely to be seen at the rate, but says what it is in the warm-up, in a closed loop.
 	w = newWorld()
 	w.ignores = true
 	w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
@@ -461,7 +461,7 @@ func TestSetsItself(t *testing.T) {
 	_, err = do(t, context.Background(), newStudy(Plan{}), w)
 	hopeless(t, err, "GOMAXPROCS=8 although its environment says 2")
 
-	// What it says of itself is better than what was expected of it.
+	// What it says about itself counts more than what was expected.
 	w = newWorld()
 	w.gc = 5
 	l = w.lab(&keeper{})
@@ -472,7 +472,7 @@ func TestSetsItself(t *testing.T) {
 	}
 }
 
-// A program that is known to be no Go program, nor to start one, is not tuned.
+// A program that is known not to be a Go program, nor to start one, is not tuned.
 func TestNoGo(t *testing.T) {
 	for _, kind := range []string{ServerKind, JobKind} {
 		w, s := newWorld(), newStudy(Plan{Kind: kind, Name: "python3"})
@@ -559,7 +559,7 @@ func TestRates(t *testing.T) {
 		{"as was guessed", openLoop, 0.001, nil, 0.52, 1},
 		{"dearer", 1.6, 0.001, nil, 0.41, 2},
 		{"noisy", 1.4, 0.03, nil, 0.46, 2},
-		{"two of them", 1.6, 0.001, []float64{0.3, 0.65}, 0.41, 3}, // what was seen of the first tells the second
+		{"two of them", 1.6, 0.001, []float64{0.3, 0.65}, 0.41, 3}, // what was seen of the first predicts the second
 	} {
 		w, s := newWorld(), newStudy(Plan{Shares: c.shares})
 		w.openLoop, w.noise = c.openLoop, c.noise
@@ -581,7 +581,7 @@ func TestRates(t *testing.T) {
 			t.Errorf("%s: %v/s take %v CPUs", c.name, main.Rate, used)
 		}
 	}
-	// One whose CPU use jumps is looked at three times, and what was seen is told.
+	// One whose CPU use jumps is looked at three times, and what was seen is reported.
 	w := newWorld()
 	n := 0
 	w.shoot = func(x *fakeSession, _ int) (trial.Window, error, bool) {
@@ -598,7 +598,7 @@ func TestRates(t *testing.T) {
 	if err != nil || n != 3 || math.Abs(p.Loads[0].Share/usualShare-1) < near {
 		t.Errorf("%d looks: %+v, %v", n, p.Loads, err)
 	}
-	// Where CPU time can't be known it is a guess, and no share is told.
+	// Where CPU time can't be known it is a guess, and no share is reported.
 	w, s = newWorld(), newStudy(Plan{})
 	w.noCPU = true
 	p, err = (&execution{Study: s, lab: w.lab(&keeper{})}).pilot(context.Background())
@@ -607,7 +607,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestPilotBeside: what a server does beside others that use the CPUs is looked at again, and where they never rest that is said.
+// TestPilotBeside: what a server does while others use the CPUs is looked at again, and if they never rest that is reported.
 func TestPilotBeside(t *testing.T) {
 	pilot := func(p Plan, busy func(at time.Duration) bool) *Pilot {
 		w, s := newWorld(), newStudy(p)
@@ -700,7 +700,7 @@ func TestBudget(t *testing.T) {
 			return nil
 		}
 	}
-	// What makes a pilot long: a warm-up that never ends, a slow start, and a rate that has to be corrected again and again.
+	// What makes a pilot long: a warm-up that never ends, a slow start, and a rate that must be corrected repeatedly.
 	cold := func(w *world) { w.cold = func(_ time.Duration, step int) float64 { return float64(1 + step%2) } }
 	slow := func(w *world) { w.starting = 3 * time.Second }
 	jumps := func(w *world) {
@@ -769,7 +769,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%+v: the loads have %v runs", c.plan, counts)
 		}
 		for _, r := range s.Runs {
-			// A run has 0.4 s beside its window, of 2.5 s at least; and one of a job takes a second.
+			// A run has 0.4 s besides its window, of 2.5 s at least; and one of a job takes a second.
 			if short := map[string]float64{JobKind: 1}[c.plan.Kind]; r.Room < 1 || float64(r.Room) > c.plan.Budget.Seconds()/cmp.Or(short, 2.9) {
 				t.Errorf("%+v: room for %d", c.plan, r.Room)
 			}
@@ -1001,7 +1001,7 @@ func TestEndsEarly(t *testing.T) {
 				s, w := begin()
 				w.insert(at, func(x *fakeSession) (trial.Window, error) {
 					cancel()
-					x.died = "ended by terminated" // the terminal has told it as well
+					x.died = "ended by terminated" // the terminal has signalled it as well
 					return x.answer(w.shots[len(w.shots)-1].Shot), nil
 				})
 				j, err := do(t, ctx, s, w)
@@ -1047,7 +1047,7 @@ func TestInterruptedJob(t *testing.T) {
 	}
 }
 
-// TestJobThatGoesOn is issue 14's: who gives a program that does not end is told so, and who gives one that ends is not.
+// TestJobThatGoesOn is issue 14's: a user whose program does not end learns that, and a user whose program ends does not.
 func TestJobThatGoesOn(t *testing.T) {
 	for took, want := range map[time.Duration]bool{patience - time.Second: false, patience + time.Second: true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -1405,8 +1405,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// TestTooLong: what will not be settled within the budget is told once, after the first blocks, with a budget that has the time. With a
-// budget that has it nothing is told.
+// TestTooLong: what will not be settled within the budget is reported once, after the first blocks, with a budget that is long enough. With
+// such a budget nothing is reported.
 func TestTooLong(t *testing.T) {
 	told := func(budget time.Duration) (texts []string) {
 		w, s := newWorld(), newStudy(Plan{Budget: budget, Procs: []int{1}})

@@ -88,7 +88,7 @@ func TestSettingNames(t *testing.T) {
 	}
 }
 
-// TestTryFloor: a heap floor that a program links takes the place of a GOGC, beside every GOMAXPROCS.
+// TestTryFloor: a heap floor that a program links takes the place of a GOGC, next to every GOMAXPROCS.
 func TestTryFloor(t *testing.T) {
 	for name, test := range map[string]struct {
 		plan   Plan
@@ -181,7 +181,7 @@ func TestVary(t *testing.T) {
 	}
 }
 
-// TestForeign: a load of somebody else's is sent as it is, and what it tells decides.
+// TestForeign: another program's load is sent unchanged, and what it reports decides.
 func TestForeign(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -112,7 +112,7 @@ func (s *Study) PilotLines() []string {
 
 // TooShort says that the budget has no time for a verdict, and how much would have; "" if it has.
 func (s *Study) TooShort() string {
-	const least = 2 // blocks without which there is none
+	const least = 2 // blocks that a verdict takes
 	if s.Plan.Budget == 0 || s.Pilot == nil || s.settings() == 1 || s.Plan.Budget >= s.budgetFor(least) {
 		return ""
 	}
@@ -120,7 +120,7 @@ func (s *Study) TooShort() string {
 		quantity.Lasting(s.Plan.Budget.Seconds()), quantity.Lasting(s.budgetFor(least).Seconds()), s.budgetFor(shortBlocks))
 }
 
-// tooLong says, after the first blocks, that what is open takes longer than the budget has; "" if it doesn't, or nobody knows.
+// tooLong says, after the first blocks, that what is open takes longer than the budget has; "" if it doesn't, or if that is not known.
 func (x *execution) tooLong(t *search.Tune, load int, next search.TuneRun) string {
 	if x.Plan.Budget == 0 || next.Phase != search.Race || next.Block <= shortBlocks {
 		return ""
@@ -140,7 +140,7 @@ func rough(seconds float64) string {
 	return fmt.Sprintf("%.0f minutes", math.Ceil(seconds/60))
 }
 
-// RunLine tells a run.
+// RunLine describes a run in a line.
 func (s *Study) RunLine(r *Run) string {
 	text := fmt.Sprintf("%-5s %2d  %-14s", phaseName(r.Search.Phase), r.Search.Block, s.Plan.Setting(r.Search.Candidate()))
 	if r.Error != "" {

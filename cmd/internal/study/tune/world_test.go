@@ -25,12 +25,12 @@ import (
 // that a study that goes on in another world finds what it would have found in the first.
 type world struct {
 	now      time.Time
-	noGo     bool                  // it is no Go program
-	others   func(nth int) float64 // CPUs that others use beside a job
+	noGo     bool                  // it isn't a Go program
+	others   func(nth int) float64 // CPUs that others use during a job
 	starting time.Duration         // how long it takes until it is ready
 
 	byItself int                                                     // GOMAXPROCS without an environment that names one
-	bound    string                                                  // what keeps another one from running beside it
+	bound    string                                                  // what keeps another one from running alongside it
 	ignores  bool                                                    // it takes no GOMAXPROCS from its environment
 	capacity float64                                                 // requests a second
 	p99      func(s lab.Setting, rate float64) float64               // seconds
@@ -39,19 +39,19 @@ type world struct {
 	rushes   []int                                                   // requests under way in each
 	peak     func(s lab.Setting) float64                             // bytes; nil: a MiB
 	file     float64                                                 // bytes of the program's that are in memory
-	openLoop float64                                                 // so many times that in an open one
+	openLoop float64                                                 // times that in an open one
 	noise    float64                                                 // standard deviation of the logarithms
 	cold     func(age time.Duration, step int) float64               // what CPU per request is multiplied by
 	noCPU    bool                                                    // CPU time can't be known
-	gc       float64                                                 // collections a second, where they are told
+	gc       float64                                                 // collections a second, where they are reported
 	live     int64                                                   // heap
 	slo      float64                                                 // p99 in seconds; 0: none
-	foreign  float64                                                 // requests a second of somebody else's load, which takes foreignTakes
-	tailless bool                                                    // it tells no percentiles
+	foreign  float64                                                 // requests a second of a foreign load, which takes foreignTakes
+	tailless bool                                                    // it reports no percentiles
 	start    func(s lab.Setting, n int) error                        // of the nth start, from 1
 	shoot    func(x *fakeSession, n int) (trial.Window, error, bool) // instead of a shot, if true
 	jobTime  func(s lab.Setting) float64
-	endless  bool // a job does not end by itself
+	endless  bool // a job does not end on its own
 	job      func(n int) (lab.Run, error, bool)
 	limit    string // its kind
 
@@ -96,7 +96,7 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
-// pass lets time go by, in which others may do something too.
+// pass lets time pass, in which others may do something too.
 func (w *world) pass(d time.Duration) {
 	if !w.bubble {
 		w.now = w.now.Add(d)
@@ -324,7 +324,7 @@ func (j *worldJob) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	return lab.Run{Seconds: 1, Marks: marks, Others: others, Metrics: map[string]float64{"wall-sec": t, "cpu-sec": 2 * t, "ns/op": 1e9 * t, "cpu-ns/op": 2e9 * t}}, nil
 }
 
-// A keeper keeps what a study records and tells.
+// A keeper keeps what a study records and reports.
 type keeper struct {
 	head  []byte
 	lines [][]byte
@@ -352,7 +352,7 @@ func (j *keeper) record(r Record) error {
 
 func (j *keeper) tell(p Progress) { j.told = append(j.told, p) }
 
-// first are the head and so many lines.
+// first are the head and that many lines.
 func (j *keeper) first(lines int) []byte {
 	return append(slices.Clone(j.head), bytes.Join(j.lines[:lines], nil)...)
 }
@@ -374,8 +374,8 @@ func newStudy(p Plan) *Study {
 	return s
 }
 
-// do executes a study, and checks what must hold however it ends: all servers are closed, and what is in the journal can be
-// read and is what the study has.
+// do executes a study, and checks what must hold however it ends: all servers are closed, and the journal can be read and has what the
+// study has.
 func do(t *testing.T, ctx context.Context, s *Study, w *world) (*keeper, error) {
 	t.Helper()
 	return doWith(t, ctx, s, w, &keeper{})

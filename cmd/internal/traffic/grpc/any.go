@@ -12,7 +12,7 @@ import (
 //	{"@type": "type.googleapis.com/pkg.Message", "name": "value"}
 //	{"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1.5s"}
 //
-// Nobody goes to that URL: what stands behind its last slash is looked up among what is known, or the server is asked for it.
+// That URL is never visited: the name after its last slash is looked up among the known messages, or the server is asked for it.
 
 const (
 	anyName   = "google.protobuf.Any"
@@ -40,7 +40,7 @@ func (s *schema) any(v any, depth int) ([]byte, error) {
 	return appendBytes(appendBytes(nil, 1, []byte(url)), 2, data), nil
 }
 
-// held is the message of a name, of an object that also has its @type.
+// held encodes the message with that name, from an object that also has its @type.
 func (s *schema) held(name string, object map[string]any, depth int) ([]byte, error) {
 	rest := maps.Clone(object)
 	delete(rest, "@type")

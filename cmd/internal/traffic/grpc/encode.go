@@ -168,7 +168,7 @@ func (m *message) one(e *element, v any, to []byte, depth int) ([]byte, error) {
 	return to, nil
 }
 
-// scalar appends what is no message.
+// scalar appends what isn't a message.
 func (m *message) scalar(e *element, v any, to []byte) ([]byte, error) {
 	switch e.kind {
 	case kindDouble, kindFloat:
@@ -272,7 +272,7 @@ func whole(v any, low int64, high uint64) (uint64, error) {
 	return n.Uint64(), nil
 }
 
-// numeral is a number as it is written, in quotes or not.
+// numeral is the text of a number, in quotes or not.
 func numeral(v any) (text string, ok bool) {
 	switch v := v.(type) {
 	case json.Number:

@@ -61,7 +61,7 @@ func Find(descriptors []byte, name string) (*Method, error) {
 	return s.method(service, method)
 }
 
-// method finds a method among what is known.
+// method finds a method among the known ones.
 func (s *schema) method(service, method string) (*Method, error) {
 	found, ok := s.services[service]
 	if !ok {
@@ -85,7 +85,7 @@ func (s *schema) method(service, method string) (*Method, error) {
 	return &Method{Path: "/" + service + "/" + method, input: input}, nil
 }
 
-// others lists some names, after a beginning; "" where there are none.
+// others lists some names, after a beginning; "" if there aren't any.
 func others(begin string, names []string) string {
 	const most = 10
 	slices.Sort(names)

@@ -208,7 +208,7 @@ func TestFind(t *testing.T) {
 	if _, err := Find(set(append(text(1, "deep.proto"), in(4, deep)...)), "a.B/C"); err == nil || !strings.Contains(err.Error(), "more than 100 messages") {
 		t.Error(err)
 	}
-	// A field of a kind that is not known here, such as a group, is told when it is used.
+	// A field of a kind that is not known here, such as a group, is reported when it is used.
 	odd := bytes.Join(asBytes([]part{
 		text(1, "odd.proto"), in(4, text(1, "M"), typed("g", 1, 10), typed("n", 2, kindInt32)), in(6, text(1, "S"), in(2, text(1, "C"), text(2, ".M"))),
 	}), nil)
@@ -240,7 +240,7 @@ func TestDurations(t *testing.T) {
 
 func varint(v int64) string { return hex.EncodeToString(binary.AppendUvarint(nil, uint64(v))) }
 
-// FuzzFind: whatever a descriptor set says, and whatever a message, both come to an end.
+// FuzzFind: whatever a descriptor set and a message say, handling both comes to an end.
 func FuzzFind(f *testing.F) {
 	f.Add(set(times(), shop()), []byte(`{"customerId": 5, "items": [{}], "what": {"a": 1e300}}`))
 	f.Add([]byte{10, 0}, []byte(`{}`))

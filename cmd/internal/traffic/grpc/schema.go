@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// This file reads descriptors: what there is of messages, enums and services in a .proto file, as protocol buffers describe themselves.
+// This file reads descriptors: the messages, enums and services of a .proto file, as protocol buffers describe themselves.
 
 // A schema is what is known of files.
 type schema struct {
@@ -16,7 +16,7 @@ type schema struct {
 	enums    map[string]map[string]int32
 	services map[string]map[string]method
 
-	more func(name string) error // adds the file that has a message; nil: nobody can be asked
+	more func(name string) error // adds the file that has a message; nil: there is no one to ask
 }
 
 type method struct {
@@ -117,7 +117,7 @@ func (s *schema) addFile(data []byte) error {
 	})
 }
 
-// inside is the full name of what stands in a package or a message.
+// inside is the full name of what is in a package or a message.
 func inside(scope, name string) string {
 	if scope == "" {
 		return name

@@ -28,7 +28,7 @@ const mostNumber = 1<<29 - 1
 
 var errWire = errors.New("cut short, or not a protocol buffers message")
 
-// fields goes through the fields of a message. Groups, which nobody writes any more, end it.
+// fields goes through the fields of a message. Groups, which are obsolete, end it.
 func fields(data []byte, each func(field) error) error {
 	for len(data) > 0 {
 		tag, n := binary.Uvarint(data)

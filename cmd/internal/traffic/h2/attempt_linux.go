@@ -8,7 +8,7 @@ import (
 
 // An attempt writes to a socket what that takes at once.
 type attempt struct {
-	raw  syscall.RawConn // nil: it is no socket, but TLS
+	raw  syscall.RawConn // nil: it isn't a socket, but TLS
 	data []byte
 	n    int
 	do   func(fd uintptr) bool
@@ -25,12 +25,12 @@ func (a *attempt) of(nc net.Conn) {
 	}
 	a.raw = raw
 	a.do = func(fd uintptr) bool {
-		// A socket of package net never blocks, and so the scheduler need not be told.
+		// A socket of package net never blocks, and so the scheduler need not know.
 		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(a.data))), uintptr(len(a.data)))
 		if errno == 0 {
 			a.n = int(n)
 		}
-		return true // whatever came of it: who writes the rest will see
+		return true // whatever came of it: the code that writes the rest will see
 	}
 }
 

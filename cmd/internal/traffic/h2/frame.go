@@ -76,7 +76,7 @@ func appendWindow(to []byte, id, more uint32) []byte {
 
 func bad(what string) error { return fmt.Errorf("the server breaks the rules of HTTP/2: %s", what) }
 
-// read reads a frame. Its payload is there until the next one is read; of data, which nobody wants, there is none.
+// read reads a frame. Its payload is there until the next one is read. That of data is not needed: unless it is padded, it is skipped.
 func (c *Conn) read() (h header, payload []byte, err error) {
 	head, err := c.in.Peek(9)
 	if err != nil {
@@ -272,7 +272,7 @@ func (c *Conn) takeWindow(h header, payload []byte, call *Call) error {
 	return nil
 }
 
-// takeHeaders reads the head of an answer, or its trailers, and the frames that continue them. They are unpacked whether somebody waits for
+// takeHeaders reads the head of an answer, or its trailers, and the frames that continue them. They are unpacked whether a call waits for
 // them or not: what comes later depends on it.
 func (c *Conn) takeHeaders(h header, payload []byte) error {
 	if h.id == 0 || h.id%2 == 0 {
@@ -349,7 +349,7 @@ func (c *Conn) heard(call *Call, ended bool) error {
 	case call.begun:
 	case status < 100 || status > 999:
 		return bad("an answer without a status")
-	case status < 200 && !ended: // more is to come
+	case status < 200 && !ended: // more will come
 		return nil
 	default:
 		call.begun, a.Status = true, status

@@ -1,8 +1,8 @@
 // Package h2 answers: what comes of requests that share a connection of HTTP/2? In go a connection and calls, each with the fields and the
-// body of a request; out comes each call's status, or why there is none. It keeps what a load generator wants to know, and throws the
-// bodies away. It opens no connection, and sends nothing twice.
+// body of a request; out comes each call's status, or why it has none. It keeps what a load generator wants to know, and throws the bodies
+// away. It opens no connection, and sends nothing twice.
 //
-// A call costs little: whoever sends it writes it, all of it at once, and one goroutine for each connection reads. net/http has three
+// A call costs little: the goroutine that sends it writes it, all at once, and one goroutine for each connection reads. net/http has three
 // goroutines for a request, and writes its head and its body apart.
 package h2
 
@@ -35,7 +35,7 @@ type Answer struct {
 	Err         error  // why it is not complete; io.EOF: the connection ended before anything came, io.ErrUnexpectedEOF: before the end
 }
 
-// A Call is sent, and Done is told what came of it. Then it may be sent again.
+// A Call is sent, and Done gets what came of it. Then it may be sent again.
 type Call struct {
 	Request *Request
 	Timeout time.Duration // from when it is sent; 0: none
@@ -47,7 +47,7 @@ type Call struct {
 	begun      bool   // the head has come
 	rest       []byte // of the body, what is still to be sent
 	window     int64  // what the server takes of it
-	unread     int64  // that came, and the server has not been told that it was read
+	unread     int64  // that came, and was not yet acknowledged to the server as read
 	prev, next *Call  // that were sent before and after, of those that are open
 }
 
@@ -81,7 +81,7 @@ type Conn struct {
 	at attempt
 
 	mu       sync.Mutex
-	out      []byte // what is to be written
+	out      []byte // what to write
 	writing  bool   // a goroutine does it
 	enc      *hpack.Encoder
 	packed   bytes.Buffer
@@ -156,7 +156,7 @@ func (c *Conn) Room() bool {
 
 func (c *Conn) room() bool { return !c.closing && uint32(len(c.open)) < c.most }
 
-// Closing reports whether no more calls can be sent, ever.
+// Closing reports whether calls can no longer be sent, ever.
 func (c *Conn) Closing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +225,7 @@ func (c *Conn) finish(call *Call, err error) {
 	c.finished = append(c.finished, call)
 }
 
-// tell calls what is told of calls. c.mu is not held: they may send the next ones.
+// tell calls the Done functions of calls. c.mu is not held: they may send the next ones.
 func (c *Conn) tell() {
 	c.mu.Lock()
 	finished := c.finished
@@ -292,7 +292,7 @@ func (c *Conn) serve() error {
 	}
 }
 
-// done reports whether nothing can come any more that matters.
+// done reports whether nothing that matters can come any longer.
 func (c *Conn) done() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -400,7 +400,7 @@ func (c *Conn) write() {
 	c.writing = false
 }
 
-// field is told each field that the decoder finds.
+// field gets each field that the decoder finds.
 func (c *Conn) field(f hpack.HeaderField) {
 	if c.size += int(f.Size()); c.size <= maxHead {
 		c.fields = append(c.fields, f)

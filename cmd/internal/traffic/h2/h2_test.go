@@ -48,7 +48,7 @@ func serve(t *testing.T, config *http.HTTP2Config, handler http.HandlerFunc) (ad
 	return s.Listener.Addr().String()
 }
 
-// TestCalls: what is sent arrives, whatever its size, and what comes of it is told once.
+// TestCalls: what is sent arrives, regardless of its size, and what comes of it is reported once.
 func TestCalls(t *testing.T) {
 	address := serve(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 20_000, MaxReceiveBufferPerConnection: 70_000}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -117,7 +117,7 @@ func TestRoom(t *testing.T) {
 	<-done
 }
 
-// TestTimeout: the server is told that nobody waits, and other calls go on.
+// TestTimeout: the server learns that no one waits, and other calls go on.
 func TestTimeout(t *testing.T) {
 	gone := make(chan struct{})
 	address := serve(t, nil, func(w http.ResponseWriter, r *http.Request) {

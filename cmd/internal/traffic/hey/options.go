@@ -40,7 +40,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/traffic/load"
 )
 
-// agent is what hey calls itself, with a remark on who it is really. Whatever looks for hey finds it.
+// agent is what hey calls itself, with a remark on what it really is. Anything that looks for hey finds it.
 const agent = "hey/0.0.1 (unthrottle)"
 
 // Options are a command line.

@@ -21,7 +21,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
-// real runs hey itself, as it is installed, and returns what it says.
+// real runs the installed hey, and returns what it prints.
 func real(t *testing.T, args ...string) string {
 	t.Helper()
 	program, err := exec.LookPath("hey")
@@ -194,7 +194,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRate: -q holds each worker back, in hey and here, and the rate asked for is told.
+// TestRate: -q holds each worker back, in hey and here, and the rate asked for is reported.
 func TestRate(t *testing.T) {
 	s := newSite(t, false)
 	args := []string{"-n", "40", "-c", "2", "-q", "100", s.URL}

@@ -41,7 +41,7 @@ func golden(t *testing.T, name, got string) {
 
 const ms = time.Millisecond
 
-// answer is a sample that was begun at a time, was late by so much, and took so long.
+// answer is a sample that was ready at a time, that late, and took that long.
 func answer(at, late, took time.Duration, status int) load.Sample {
 	return load.Sample{
 		Intended: at - late, Ready: at, Sent: at + took/10, Done: at + took, Status: status, Bytes: 100,
@@ -253,7 +253,7 @@ func TestSpread(t *testing.T) {
 			}
 		})
 	}
-	// Percentiles and rows are the same from a spread and one by one, as far as values allow.
+	// Percentiles and rows are the same from a spread and one by one, to the extent that values allow.
 	few, many := NewCollector(plan(load.Plan{})), NewCollector(plan(load.Plan{}))
 	for _, sample := range ascending(1000) {
 		few.Add(&sample)
@@ -352,7 +352,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// FuzzReport: whatever the samples, the report can be written and parsed.
+// FuzzReport: the report of any samples can be written and parsed.
 func FuzzReport(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9}, 0.0)
 	f.Add([]byte{255, 0, 0, 0, 255, 0, 0}, 10.0)

@@ -125,8 +125,8 @@ func parseTemplate(text string) (*template.Template, error) {
 	}).Parse(text)
 }
 
-// tryTemplate finds mistakes before there is anything to lose. Of those that only show when the template is executed it
-// minds unknown fields: another, such as an index out of range, may be fine with the real report.
+// tryTemplate finds mistakes before there is anything to lose. Among those that only show when the template is executed, it minds unknown
+// fields: others, such as an index out of range, may be fine with the real report.
 func tryTemplate(text string) error {
 	t, err := parseTemplate(text)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 //
 //	hello
 type answer struct {
-	head   bool // it answers a HEAD request: no body whatever its fields say
+	head   bool // it answers a HEAD request: no body, whatever its fields say
 	state  state
 	line   []byte // of the head, or of a chunk's, as far as it has come
 	inHead int    // bytes of the head so far
@@ -43,7 +43,7 @@ const (
 	done
 )
 
-// maxHead bounds a head: browsers take no more. maxLine bounds the line of a chunk's size.
+// maxHead bounds a head: browsers accept no larger one. maxLine bounds the line of a chunk's size.
 const (
 	maxHead = 256 << 10
 	maxLine = 4096

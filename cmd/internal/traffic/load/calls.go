@@ -15,7 +15,7 @@ import (
 )
 
 // A callConn sends one call of gRPC at a time, over a connection that it shares with others. Where there are several, calls take them in
-// turn. The pacer writes a call itself, and the goroutine that reads the connection is told of its answer.
+// turn. The pacer writes a call itself, and the goroutine that reads the connection handles its answer.
 type callConn struct {
 	slot
 	load  *Run
@@ -32,7 +32,7 @@ type place struct {
 	running sync.WaitGroup // its connections
 
 	mu      sync.Mutex
-	conn    *h2.Conn // nil: there is none
+	conn    *h2.Conn // nil: none
 	dialing bool
 	waiting []*callConn
 }
@@ -75,7 +75,7 @@ func newCallConn(r *Run) *callConn {
 	return c
 }
 
-// run sends the first job. What follows is done by those who read.
+// run sends the first job. What follows is done by the goroutines that read.
 func (c *callConn) run() {
 	c.start()
 	<-c.gone
@@ -91,10 +91,10 @@ func (c *callConn) start() {
 
 func (c *callConn) abort() { c.once.Do(func() { close(c.gone) }) }
 
-// done is told what came of the call.
+// done handles what came of the call.
 func (c *callConn) done(a h2.Answer) {
 	r := c.load
-	const most = 5 // a server that refuses for ever is told
+	const most = 5 // a server that refuses for ever is reported
 	if errors.Is(a.Err, h2.ErrUnprocessed) && c.tries < most {
 		c.tries++
 		c.place.send(c)
@@ -165,10 +165,10 @@ func (p *place) connectAgain() {
 	}
 }
 
-// end waits for the connections. The load's context is done, so that no more are opened.
+// end waits for the connections. The load's context is done, so no further ones are opened.
 func (p *place) end() {
 	p.mu.Lock()
-	p.waiting = nil // whoever was about to open one for them has done so
+	p.waiting = nil // a goroutine that was about to open one for them has done so
 	p.mu.Unlock()
 	p.running.Wait()
 }

@@ -74,7 +74,7 @@ func (g *greeter) plan(p Plan) Plan {
 	return p
 }
 
-// TestCalls: calls share connections, as many as are asked for, by whatever loop they are sent.
+// TestCalls: calls share connections, as many as are asked for, whichever loop sends them.
 func TestCalls(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -108,7 +108,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestCallsWait: a server that takes three calls at once is asked no more; the others wait, which their latencies show.
+// TestCallsWait: a server that takes three calls at once gets three at most; the others wait, which their latencies show.
 func TestCallsWait(t *testing.T) {
 	g := newGreeter(t, &http.HTTP2Config{MaxConcurrentStreams: 3}, false, func(http.ResponseWriter, *http.Request) { time.Sleep(10 * time.Millisecond) })
 	r := do(t, g.plan(Plan{Rate: 10_000, Requests: 60}))

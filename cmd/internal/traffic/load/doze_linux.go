@@ -12,7 +12,8 @@ import (
 // mostDoze is the longest that may be dozed.
 const mostDoze = 20 * time.Millisecond
 
-// doze waits. The scheduler is not told of it, as with loop.pollEvents: at 4,000 calls of gRPC a second that is two thirds of their CPU time.
+// doze waits. The scheduler does not learn of it, as with loop.pollEvents: telling it would take two thirds of the CPU time at 4,000 calls
+// of gRPC a second.
 func doze(d time.Duration) {
 	t := unix.NsecToTimespec(int64(d))
 	syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)

@@ -4,7 +4,7 @@ package load
 
 import "time"
 
-const mostDoze = 0 // nobody dozes
+const mostDoze = 0 // nothing dozes
 
 func doze(time.Duration) {}
 

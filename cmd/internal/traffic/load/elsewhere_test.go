@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestElsewhere: what is sent stays with the server that was named, whatever that answers.
+// TestElsewhere: requests go only to the server that was named, whatever it answers.
 func TestElsewhere(t *testing.T) {
 	var stolen atomic.Int64
 	sink := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Add(1) }))

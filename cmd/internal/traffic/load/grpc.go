@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// A grpcStatus is a gRPC status that is no success. The answer is complete all the same.
+// A grpcStatus is a gRPC status other than success. The answer is complete all the same.
 type grpcStatus string
 
 func (s grpcStatus) Error() string { return string(s) }
 
-// answered reports whether an answer is complete, of a request with this error.
+// answered reports whether the answer to a request with this error is complete.
 func answered(err error) bool {
 	_, call := err.(grpcStatus)
 	return err == nil || call
@@ -25,7 +25,7 @@ var grpcNames = []string{
 	"UNAUTHENTICATED",
 }
 
-// isCall reports whether a content type is gRPC's. gRPC-Web's is not: it has the status in the body, which nobody reads here.
+// isCall reports whether a content type is gRPC's. gRPC-Web's is not: it has the status in the body, which is not read here.
 func isCall(contentType string) bool {
 	kind, _, _ := strings.Cut(contentType, ";")
 	kind, _, _ = strings.Cut(kind, "+")

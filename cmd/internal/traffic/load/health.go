@@ -7,9 +7,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// What a generator must keep to for its figures to count. That it is late does not matter by itself, for that is known of
-// every request: what counts is whether the requests came as it was planned, and whether the answers were seen in time. The
-// measure for both is how long an answer usually takes.
+// What a generator must keep to for its figures to count. That it is late does not matter in itself, for that is known of every request:
+// what counts is whether the requests came as planned, and whether the answers were seen in time. The measure for both is how long an
+// answer usually takes.
 const (
 	maxBurst     = 0.1 // of the requests may be sent late together, by more than an answer takes
 	maxWait      = 0.5 // of what an answer takes may be the generator's waiting for a CPU
@@ -17,8 +17,8 @@ const (
 	minSentShare = 0.995
 )
 
-// judge returns why a result is not to be trusted, and whether that is the generator's fault: a plan that was not sent
-// may also mean a server that takes no more.
+// judge returns why a result must not be trusted, and whether that is the generator's fault: a plan that was not sent may also mean a
+// server that is at its limit.
 func judge(r *Result) (invalid []string, ourFault bool) {
 	usual := Quantile(r.FromReady, 50)
 	if share := r.BurstShare(); share > maxBurst {
@@ -46,7 +46,7 @@ func judge(r *Result) (invalid []string, ourFault bool) {
 	return invalid, ourFault
 }
 
-// Overworked tells whether the generator was at its limit.
+// Overworked reports whether the generator was at its limit.
 func (r *Result) Overworked() bool { return r.Exhausted > 0 || r.CPUShare() > maxCPUShare }
 
 // BurstShare is how many of the requests were sent in bursts, in which the pacer made up for a time that is longer than an
@@ -61,9 +61,8 @@ func (r *Result) BurstShare() float64 {
 // WaitEach is how long the generator waited for a CPU with each request: what it sent, and what it read, was that much late.
 func (r *Result) WaitEach() time.Duration { return r.Waited / time.Duration(max(1, r.Requests)) }
 
-// Late tells whether the generator's lateness is to be seen in the responses: it was late by itself by more than a tenth of
-// what an answer usually takes, in one of a hundred requests, or with each. What it was given to send several at once is no
-// lateness.
+// Late reports whether the generator's lateness shows in the responses: its own lateness was more than a tenth of what an answer usually
+// takes, in one of a hundred requests, or on each. The time it was given to send several at once doesn't count.
 func (r *Result) Late() bool {
 	notable := Quantile(r.FromReady, 50) / 10
 	return notable > 0 && (r.Plan.Rate > 0 && Quantile(r.PacerLate, 99) > r.Plan.Slack+notable || r.WaitEach() > notable)

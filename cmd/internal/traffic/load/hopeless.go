@@ -17,7 +17,7 @@ const (
 	NotFound Hopeless = "not found" // there is no such page
 )
 
-// Hopeless tells whether all that was done so far came to nothing, for one reason.
+// Hopeless says whether all that was done so far came to nothing, for one reason.
 func (r *Run) Hopeless() Hopeless {
 	r.rec.mu.Lock()
 	defer r.rec.mu.Unlock()

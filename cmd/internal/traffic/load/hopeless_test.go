@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestUnreachable tells why nothing can be sent from what a dial says.
+// TestUnreachable: what a dial says shows why nothing can be sent.
 func TestUnreachable(t *testing.T) {
 	dial := func(err error) error {
 		return fmt.Errorf("sending: %w", &net.OpError{Op: "dial", Net: "tcp", Err: err})

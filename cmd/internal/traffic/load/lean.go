@@ -12,7 +12,7 @@ import (
 )
 
 // A leanConn speaks HTTP/1.1 over a connection of its own, where there are no loops that do it: the pacer writes the request
-// itself, so that no goroutine has to be woken for it, and run is always there to read.
+// itself, so that no goroutine must be woken for it, and run is always there to read.
 type leanConn struct {
 	slot
 	load    *Run
@@ -264,7 +264,7 @@ func (c *leanConn) moreTime() bool {
 	return true
 }
 
-// abort ends whatever is waited for.
+// abort ends any wait.
 func (c *leanConn) abort() {
 	c.load.mu.Lock()
 	nc := c.nc

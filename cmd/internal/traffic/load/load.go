@@ -24,13 +24,13 @@ type Plan struct {
 	Rate     float64         // requests a second in all, on average; 0: a closed loop
 	From     float64         // the rate at the beginning, from which it changes evenly to 2*Rate-From; 0: it stays the same
 	Arrivals Arrivals        // how they are spread
-	Burst    int             // so many are due at once, and then none for a while; 0: one
+	Burst    int             // how many are due at once, and then none for a while; 0: one
 	Times    []time.Duration // of Recorded arrivals, from the start, in order
 	Seed     uint64          // of the arrivals and the choice of targets
 	Duration time.Duration   // 0: until Requests are sent
 	Requests int64           // 0: until Duration is over; where both are given, what comes first
 	WarmUp   time.Duration   // the same load before that, which is not counted
-	Rush     int64           // so many of the warm-up's first requests come at once, as after a pause
+	Rush     int64           // how many of the warm-up's first requests come at once, as after a pause
 
 	// Conns are the workers of a closed loop (0: 50), or the most connections that an open loop may have (0: 1000).
 	Conns int
@@ -46,10 +46,10 @@ type Plan struct {
 	Step   time.Duration // of the time axis (0: 1 s; it doubles where there would be too many)
 	Within time.Duration // what counts as good is a success within that time; 0: every success
 	Client Client
-	Each   func(*Sample) // called for every request that is done, one at a time; nil: nobody wants to know
+	Each   func(*Sample) // called for every request that is done, one at a time; nil: not needed
 	Phases bool          // fill in Sample.Phases
 
-	Witnesses []Witness // none: nobody knows when something else had the machine
+	Witnesses []Witness // none: it is not known when something else had the machine
 }
 
 // A Witness knows when something else than the server and the generator had the machine: its host, or other programs.
@@ -85,9 +85,9 @@ type Client struct {
 	NoKeepAlive   bool
 	NoCompression bool        // don't ask for it
 	HTTP2         HTTP2       // "": where TLS agrees on it
-	Shared        int         // connections of HTTP/2 that requests share, as so many clients have them; 0: one
+	Shared        int         // connections of HTTP/2 that requests share, as that many clients have; 0: one
 	Proxy         string      // URL; "": none
-	Unix          string      // path of the socket to connect to, whatever the URL's host
+	Unix          string      // path of the socket to connect to, regardless of the URL's host
 	Host          string      // to ask for instead of the URL's
 	TLS           *tls.Config // nil: Go's defaults
 	Engine        Engine      // "": the lean one where the requests allow it
@@ -99,7 +99,7 @@ type HTTP2 string
 const (
 	HTTP2Auto  HTTP2 = ""
 	HTTP2Never HTTP2 = "off"
-	HTTP2Only  HTTP2 = "on" // over TLS, or with prior knowledge where there is none (h2c)
+	HTTP2Only  HTTP2 = "on" // over TLS, or with prior knowledge without it (h2c)
 )
 
 // An Engine is what speaks HTTP.
@@ -138,7 +138,7 @@ func (s *Sample) Service() time.Duration { return s.Done - s.Sent }
 // but what a connection was waited for is.
 func (s *Sample) FromReady() time.Duration { return s.Done - s.Ready }
 
-// OK reports whether it was a success: a complete answer with a status below 400, and of a gRPC call with the status OK.
+// OK reports whether it was a success: a complete answer with a status below 400 and, for a gRPC call, the status OK.
 func (s *Sample) OK() bool { return s.Err == nil && s.Status < 400 }
 
 // Phases are what a request's time went into, where that is known. Connect, with Lookup in it, comes before the
@@ -156,7 +156,7 @@ type Result struct {
 	Sending time.Duration // from the start to the last request that was sent
 
 	Planned              int64        // requests that were due
-	Requests             int64        // that were counted, whatever came of them: those planned, unless the load was stopped
+	Requests             int64        // that were counted, regardless of their outcome: those planned, unless the load was stopped
 	Sent                 int64        // of them
 	Good                 int64        // successes within Plan.Within
 	Failed               int64        // without a complete answer, or with a status of 400 and more
@@ -182,7 +182,7 @@ type Result struct {
 	CaughtUp             *hdrhistogram.Histogram // PacerLate of the samples that are so
 
 	// Calm is FromReady of the requests that were due while the machine ran, as all witnesses say; nil without any. LeftOut are the others,
-	// by the first witness who said so. What came of a request plays no part in that.
+	// by the first witness that said so. What came of a request plays no part in that.
 	Calm    *hdrhistogram.Histogram
 	LeftOut []int64
 
@@ -197,7 +197,7 @@ type Result struct {
 	CPU      time.Duration // of the generator, while it sent
 	Waited   time.Duration // for a CPU, all its threads; 0: not known
 	CPUs     int           // that it may use
-	Invalid  []string      // why the figures are not to be trusted; nil: they are
+	Invalid  []string      // why the figures must not be trusted; nil: they can be
 	OurFault bool          // and it is the generator's fault
 	Stopped  bool          // ended before the plan was done
 }

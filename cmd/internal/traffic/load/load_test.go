@@ -91,7 +91,7 @@ func TestPoisson(t *testing.T) {
 	}
 }
 
-// TestBurst: as many requests as without bursts, so many at once, and the bursts as far apart as requests would be at their rate.
+// TestBurst: as many requests as without bursts, a burst's worth at once, and the bursts as far apart as requests would be at their rate.
 func TestBurst(t *testing.T) {
 	for _, arrivals := range []Arrivals{Poisson, Constant} {
 		p := Plan{Rate: 100, Arrivals: arrivals, Burst: 20, Duration: 100 * time.Second, Requests: 9990, Seed: 3}
@@ -451,7 +451,8 @@ func TestSLO(t *testing.T) {
 	}
 }
 
-// TestShed: a server that sheds the slow requests by a quick 503 is no faster for that, neither to the SLO nor in what is compared.
+// TestShed: a server that sheds the slow requests by a quick 503 is no faster for that, neither to the SLO nor in what settings are
+// compared by.
 func TestShed(t *testing.T) {
 	const timeout = 10 * time.Second
 	result := func(shed int) *Result {
@@ -641,7 +642,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// A watcher is a witness for whom the machine stood still in the second half of each second, and who learns of it late.
+// A watcher is a witness that sees the machine stand still in the second half of each second, and learns of it late.
 type watcher struct{ began, until time.Time }
 
 func (w *watcher) Ran(at time.Time) (ran, known bool) {
@@ -676,7 +677,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// A fixed is a witness who leaves out what was due in a part of each second, and knows it up to a time.
+// A fixed is a witness that leaves out what was due in a part of each second, and knows it up to a time.
 type fixed struct {
 	began    time.Time
 	from, to time.Duration
@@ -706,13 +707,13 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// ignorant is a witness who never knows.
+// ignorant is a witness that never knows.
 type ignorant struct{}
 
 func (ignorant) Ran(time.Time) (ran, known bool) { return false, false }
 func (ignorant) Await(time.Time, time.Duration)  {}
 
-// TestIgnorantWitness: a witness who has died leaves nothing out, and what waits for him is bounded.
+// TestIgnorantWitness: a witness that has died leaves nothing out, and what waits for it is bounded.
 func TestIgnorantWitness(t *testing.T) {
 	r := newRecorder(&Plan{Rate: 1e6, Witnesses: []Witness{ignorant{}}})
 	for i := range 2 * maxUndecided {

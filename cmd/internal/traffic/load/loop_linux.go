@@ -42,7 +42,7 @@ const (
 	maxSpin   = 0.1 // of a CPU may go into looking at the clock for the time at which a request is due
 )
 
-// Marks of what is no connection among a loop's events.
+// Marks of what isn't a connection among a loop's events.
 const (
 	timerEvent = -1
 	wakeEvent  = -2
@@ -127,7 +127,7 @@ func (s *loops) stop() {
 // number is how many CPUs they can use.
 func (s *loops) number() int { return len(s.all) }
 
-// now is what Live tells.
+// now is what Live reports.
 func (s *loops) now() (planned int64, open, conns int) {
 	for _, l := range s.all {
 		planned += l.planned.Load()
@@ -188,7 +188,7 @@ type timetable struct {
 	from time.Duration
 }
 
-// A socket is a connection, or what is to become one.
+// A socket is a connection, or what will become one.
 type socket struct {
 	slot
 	fd      int // -1: not connected
@@ -314,7 +314,7 @@ func (l *loop) begin() {
 	}
 }
 
-// over tells whether there is nothing left to do.
+// over reports whether there is nothing left to do.
 func (l *loop) over() bool {
 	switch {
 	case l.halted.Load():
@@ -620,7 +620,7 @@ func (l *loop) read(c *socket) {
 			case a.state == done:
 				l.complete(c, at)
 				return
-			case n < len(l.buf): // there is no more by now
+			case n < len(l.buf): // there is nothing further for now
 				return
 			}
 		case c.busy && a.eof():
@@ -636,8 +636,8 @@ func (l *loop) read(c *socket) {
 	}
 }
 
-// complete counts an answer, and goes on with the connection if it can be used again: not if the server closes it, or has
-// answered before it had the whole request, of which the rest would be taken for the next one.
+// complete counts an answer, and goes on with the connection if it can be used again: not if the server closes it, or has answered before
+// it had the whole request, the rest of which would be taken for the next one.
 func (l *loop) complete(c *socket, at time.Duration) {
 	o := outcome{at: at, status: c.answer.status, bytes: c.answer.body, phases: c.connect}
 	if l.loops.run.plan.Phases {
@@ -710,7 +710,7 @@ func (l *loop) expire() {
 	}
 }
 
-// wait waits until there is something to do, and does it as far as it is reading. A timer wakes late, by an amount that is much
+// wait waits until there is something to do, and does the reading part of it. A timer wakes late, by an amount that is much
 // the same from one time to the next: so it is set earlier by that, and what is left is waited for with an eye on the answers.
 func (l *loop) wait() {
 	r := l.loops.run
@@ -788,15 +788,15 @@ func (l *loop) giveUp() {
 	}
 }
 
-// pollEvents waits for events. The scheduler is not told of it, and the loop's P waits as well: else the runtime takes the P
-// away after 20 µs, and has to wake a thread of its own each time to see to that, which takes more than all that the loop does.
+// pollEvents waits for events. The scheduler does not learn of it, and the loop's P waits as well: else the runtime takes the P
+// away after 20 µs, and must wake a thread of its own each time to do that, which takes more than all that the loop does.
 // When it wants the loop to stop it interrupts it by a signal.
 func (l *loop) pollEvents(patience int) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.poll), uintptr(unsafe.Pointer(&l.events[0])), maxEvents, uintptr(patience), 0, 0)
 	return int(n), errno
 }
 
-// read and write never block, and so the scheduler need not be told of them.
+// read and write never block, and so the scheduler need not know of them.
 func read(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno

@@ -45,7 +45,7 @@ func TestLoopsShare(t *testing.T) {
 	}
 }
 
-// TestManyLoops sends with more than one loop, as far as there are CPUs, and with one where there is but one P.
+// TestManyLoops sends with more than one loop, if there are enough CPUs, and with one if there is just one P.
 func TestManyLoops(t *testing.T) {
 	for _, ps := range []int{1, 3} {
 		before := runtime.GOMAXPROCS(ps)
@@ -109,7 +109,7 @@ func TestConnectsForAll(t *testing.T) {
 	}
 }
 
-// TestSlack: requests that may be late are sent together, none before it is due, and how late they were is told.
+// TestSlack: requests that may be late are sent together, none before it is due, and how late they were is reported.
 func TestSlack(t *testing.T) {
 	const slack = 20 * time.Millisecond
 	url := serve(t, func(http.ResponseWriter, *http.Request) {})

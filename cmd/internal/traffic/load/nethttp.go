@@ -75,11 +75,11 @@ type httpConn struct {
 	wake   chan struct{}
 	gone   chan struct{}
 
-	*lifetime // nil: there is none
+	*lifetime // nil: none
 }
 
-// A lifetime is what requests that follow each other have in common: all of them can be cancelled by one timer. When it
-// has done so a new one is made; what net/http still tells of the old requests goes to the old one.
+// A lifetime is what requests that follow each other have in common: all of them can be cancelled by one timer. When it has done so a new
+// one is made; what net/http still reports about the old requests goes to the old one.
 type lifetime struct {
 	requests []*http.Request // one for each of the load's
 	cancel   context.CancelFunc
@@ -187,7 +187,7 @@ func (c *httpConn) do() (o outcome) {
 	return o
 }
 
-// plain takes away what net/http puts before a cause: the method and the URL.
+// plain removes what net/http puts before a cause: the method and the URL.
 func plain(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -252,7 +252,7 @@ func (t *trace) reset() {
 	t.fresh.Store(false)
 }
 
-// hooks note when a connection is there, and the rest only where somebody wants to know it: each takes some time.
+// hooks note when a connection is there, and the rest only if it is wanted: each takes some time.
 func (l *lifetime) hooks(c *httpConn) *httptrace.ClientTrace {
 	r, t := c.load, &l.trace
 	note := func(v *atomic.Int64) { v.Store(int64(r.now())) }

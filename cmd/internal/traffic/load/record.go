@@ -128,7 +128,8 @@ func (r *recorder) add(s *Sample) {
 	}
 }
 
-// decide counts the requests of which it is known by now whether the machine ran, or all of them: one of which nobody will know counts.
+// decide counts the requests of which it is known by now whether the machine ran, or all of them: one for which that will never be known
+// counts.
 func (r *recorder) decide(all bool) {
 	for ; r.decided < len(r.undecided); r.decided++ {
 		u := r.undecided[r.decided]
@@ -161,7 +162,7 @@ func (r *recorder) leftOut(at time.Time) (by int, known bool) {
 	return by, known
 }
 
-// maxUndecided is a second of the most that can be sent: a witness is no later than some hundredths, but where it is kept from running.
+// maxUndecided is a second of the most that can be sent: a witness is no later than some hundredths, unless it is kept from running.
 const maxUndecided = 1 << 18
 
 // addLag splits what a request waited before it was sent. One that was never sent has waited all the time.

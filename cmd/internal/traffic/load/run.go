@@ -38,7 +38,7 @@ type Run struct {
 	early   time.Duration   // how late the timer wakes, usually; the pacer's own
 	dozes   bool            // the pacer waits for short times without the scheduler's help; its own, too
 	last    time.Duration   // when the pacer turned to a request last; its own as well
-	ctx     context.Context // ends when connections are to end
+	ctx     context.Context // ends when connections must end
 	abandon context.CancelFunc
 	running sync.WaitGroup // connections
 	ended   chan struct{}
@@ -55,9 +55,9 @@ type Run struct {
 	planned  int64 // that were due so far
 	most     int
 	allConns bool
-	allDue   bool // no more will be due
+	allDue   bool // no others will be due
 	drained  chan struct{}
-	over     bool // nothing is counted any more
+	over     bool // nothing is counted any longer
 	stopped  bool
 	lastDone int64
 	lastLook time.Duration
@@ -79,7 +79,7 @@ type conn interface {
 	own() *slot
 	run()
 	start() // the slot has got a job while run was idle; it must not block
-	abort() // let go of whatever is waited for
+	abort() // ends any wait
 }
 
 // A slot is what the engine keeps of a connection, under its lock while the connection is idle.
@@ -230,7 +230,7 @@ func (r *Run) run(ctx context.Context) {
 	r.end()
 }
 
-// graceLeft is how long the end is to be waited for from now on.
+// graceLeft is how long to wait for the end from now on.
 func (r *Run) graceLeft() time.Duration {
 	if r.plan.Rate > 0 {
 		return r.plan.Grace
@@ -269,7 +269,7 @@ func (r *Run) pace() {
 	r.sent()
 }
 
-// sent notes that no more requests will be due.
+// sent notes that no further requests will be due.
 func (r *Run) sent() {
 	used := readUsage()
 	r.mu.Lock()

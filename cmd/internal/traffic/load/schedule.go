@@ -14,12 +14,12 @@ type shape struct {
 	arrivals Arrivals
 	rate     float64 // on average
 	from     float64 // the rate at the beginning, from which it changes evenly to 2*rate-from; 0: it does not change
-	burst    int     // so many are due at once; 0: one
-	rush     int64   // so many of the first come at once, at the start, as after a pause
+	burst    int     // how many are due at once; 0: one
+	rush     int64   // how many of the first come at once, at the start, as after a pause
 	times    []time.Duration
 }
 
-// A schedule tells when requests are due. It depends on the plan alone, not on the server, and the same plan gives the
+// A schedule says when requests are due. It depends on the plan alone, not on the server, and the same plan gives the
 // same times.
 //
 // A number of Poisson arrivals in a given time are that many independent points, sorted: so the plan is kept exactly, 500

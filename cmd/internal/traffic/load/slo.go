@@ -139,7 +139,7 @@ func (s SLO) Judge(r *Result) (missed []Missed) {
 	return missed
 }
 
-// HeldFromReady tells whether a result would hold all objectives without what the pacer was late by.
+// HeldFromReady reports whether a result would hold all objectives without what the pacer was late by.
 func (s SLO) HeldFromReady(r *Result) bool {
 	for _, l := range s.Latencies {
 		if was := Quantile(r.FromReady, l.Percentile); was > l.Limit || was >= r.Plan.FailedAs() {

@@ -75,7 +75,7 @@ func moody(t *testing.T, answered *atomic.Int64) (url string) {
 			case 8: // says too much
 				say(hello + "and more")
 				return
-			case 9: // says something while nobody asks, which may be taken for the answer to the next request
+			case 9: // says something without being asked, which may be taken for the answer to the next request
 				say(hello)
 				pause()
 				say("HTTP/1.1 408 Request Timeout\r\n\r\n")
@@ -94,8 +94,8 @@ func moody(t *testing.T, answered *atomic.Int64) (url string) {
 	})
 }
 
-// TestStress: whatever a server does, a load ends, and each request that was planned was answered, has failed for a reason, or
-// is counted as unfinished, once.
+// TestStress: a load ends whatever a server does, and each request that was planned was answered, has failed for a reason, or is counted as
+// unfinished, once.
 func TestStress(t *testing.T) {
 	slowtest.Skip(t)
 	body := []byte(strings.Repeat("x", 1<<20)) // more than the socket takes at once

@@ -18,7 +18,7 @@ const (
 	agentFlush     = 100 * time.Millisecond // how often the aggregates go to the writer
 	agentShards    = 8                      // goroutines that aggregate, each its part of the keys
 	agentInFlight  = 4096                   // events being received at a time: a process that can't keep up must not grow
-	agentMessages  = 1024                   // distinct messages, sent again and again
+	agentMessages  = 1024                   // distinct messages, sent repeatedly
 	classicRequest = 12000                  // the figure is the CPU time for this many events
 )
 

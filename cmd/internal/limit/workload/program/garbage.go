@@ -31,8 +31,8 @@ func (t *tree) sum() int64 {
 	return t.value + t.left.sum() + t.right.sum()
 }
 
-// A forest is the live heap: 16 MB of trees at the default size, so that the process stays below 64 MB. It is the same
-// whatever the number of workers.
+// A forest is the live heap: 16 MB of trees at the default size, so that the process stays below 64 MB. It is the same for any number of
+// workers.
 type forest []struct {
 	sync.Mutex
 	tree *tree

@@ -114,7 +114,7 @@ func gcShare(start, end runtimeState) *float64 {
 }
 
 // percentile returns the bucket's upper bound below which the part p of what was counted between two histograms lies, or
-// nil when nothing was counted. Of the last bucket, which has no upper bound, it returns the lower.
+// nil when nothing was counted. For the last bucket, which has no upper bound, it returns the lower one.
 func percentile(start, end *metrics.Float64Histogram, p float64) *float64 {
 	if start == nil || end == nil || len(start.Counts) != len(end.Counts) {
 		return nil

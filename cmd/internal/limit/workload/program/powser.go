@@ -195,7 +195,7 @@ func mul(f, g series) series {
 	return out
 }
 
-// ring makes a series that is defined by itself. No reader's leaving could end it, as it is one of its own readers, so
+// ring makes a series that is defined in terms of itself. No reader's leaving could end it, as it is one of its own readers, so
 // it ends when stop is closed.
 func ring(stop <-chan struct{}, define func(self series) series) series {
 	s := newSeries()

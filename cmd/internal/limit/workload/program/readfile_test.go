@@ -63,7 +63,7 @@ func TestPicture(t *testing.T) {
 		{"all the time", []span{{0, 100 * ms}}, 100 * ms, map[string]float64{"standstill-share": 0}},
 		{"more than the window, as the clock is read twice", []span{{0, 101 * ms}}, 100 * ms, map[string]float64{"standstill-share": 0}},
 		{"both intervals are cut", []span{{0, 25 * ms}, {75 * ms, 100 * ms}}, 100 * ms, map[string]float64{"standstill-share": 0.5, "off-ms": 50}},
-		// The first and the last don't count for on-ms: 25 is the median of 25 and 25. Of 400 ms it ran for 100.
+		// The first and the last don't count for on-ms: 25 is the median of 25 and 25. It ran for 100 of 400 ms.
 		{
 			"25 on, 75 off",
 			[]span{{0, 10 * ms}, {100 * ms, 125 * ms}, {200 * ms, 225 * ms}, {300 * ms, 340 * ms}},

@@ -20,9 +20,8 @@ func workers() int {
 	return maxWorkers
 }
 
-// spread calls op from n goroutines until the time is over, or one failed, and returns how many calls were finished. Every
-// operation that was begun is finished and counted. op is told which worker calls it, and which operation this is, the
-// first being 0.
+// spread calls op from n goroutines until the time is over, or one failed, and returns how many calls were finished. Every operation that
+// was begun is finished and counted. op gets the worker that calls it, and the number of the operation, the first being 0.
 func spread(n int, window time.Duration, op func(worker int, i int64) error) (int64, error) {
 	var (
 		wg     sync.WaitGroup
@@ -35,7 +34,7 @@ func spread(n int, window time.Duration, op func(worker int, i int64) error) (in
 		wg.Add(1)
 		go func(w int) {
 			defer wg.Done()
-			// The first operation is done whatever the time, so that a run has something to tell.
+			// The first operation is done regardless of the time, so that a run has something to report.
 			for first := true; first || time.Now().Before(end) && atomic.LoadInt32(&failed) == 0; first = false {
 				if err := op(w, atomic.AddInt64(&next, 1)); err != nil {
 					errs[w] = err
