@@ -1,5 +1,5 @@
 // Package ground is a wing: a folder of packages, with no code of its own. This is the lowest wing. Its packages answer: how do numbers,
-// errors and other people's text become text of ours, and how are files and servers of others opened? It knows nothing of Go programs,
+// errors and other people's text become text of ours, and how are other users' files and servers opened? It knows nothing of Go programs,
 // limits or measurements. Everything else may use it.
 //
 //	plain     somebody else's text, made safe to print

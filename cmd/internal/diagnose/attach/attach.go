@@ -86,7 +86,7 @@ func sameLimit(a, b cgroup.Limits) bool {
 	return a.Path == b.Path && a.From == b.From && a.CPUs == b.CPUs
 }
 
-// profileMost is more than a profile has; cpuprofile says so of one that is as large.
+// profileMost is more than a profile has; cpuprofile reports one that large.
 const profileMost = 65 << 20
 
 // ReadFile reads a file, or stdin for "-", but no more of it than a profile has.

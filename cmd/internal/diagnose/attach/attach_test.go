@@ -100,7 +100,7 @@ func TestTakeNowhere(t *testing.T) {
 	}
 }
 
-// TestProfile takes a profile of this test, and its demand beside.
+// TestProfile takes a profile of this test, and its demand alongside.
 func TestProfile(t *testing.T) {
 	u := serve(t)
 	u.Path, u.RawQuery = "/debug/pprof/profile", "seconds=1"
@@ -120,7 +120,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestProfileFile holds what is read of files, and which metrics go with them.
+// TestProfileFile checks what is read from files, and which metrics go with them.
 func TestProfileFile(t *testing.T) {
 	dir := t.TempDir()
 	page := func(name string, total, cpu float64) string {

@@ -15,11 +15,11 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/host"
 )
 
-// A Far is a program on another machine: how it is reached, and who tells what the kernel counts there. No process of this machine
-// is looked at. Where there is none, the program is reached from here as any other.
+// A Far is a program on another machine: how to reach it, and what reports the kernel's counts there. No process of this machine is looked
+// at. Without a Far, the program is reached from here like any other.
 type Far struct {
 	Dial  func(ctx context.Context, network, address string) (net.Conn, error)
-	Count func(ctx context.Context) (*Counted, error) // nil: nobody counts
+	Count func(ctx context.Context) (*Counted, error) // nil: nothing counts
 }
 
 // Counted is what is known of a far program's process at a time.
@@ -31,10 +31,10 @@ type Counted struct {
 	Limits     cgroup.Limits
 	OutOfSight bool // the limit can't be seen from inside its container
 	Reading    host.Reading
-	Programs   int // Go programs of its group; of several it is not known which this is
+	Programs   int // Go programs of its group; if there are several, it is not known which this is
 }
 
-// get asks by the environment's proxy, or through what reaches a far program. The answer has at most so many bytes, unpacked.
+// get asks by the environment's proxy, or through what reaches a far program. The answer has no more than most bytes, unpacked.
 func (f *Far) get(ctx context.Context, u *url.URL, most int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -52,8 +52,8 @@ func (f *Far) get(ctx context.Context, u *url.URL, most int64) (*http.Response, 
 	return res, err
 }
 
-// Unreachable is why a connection to a far program came to nothing. net/http puts words of its own before what a connection says, now one
-// and now another: this is told without them.
+// Unreachable is why a connection to a far program failed. net/http puts varying words of its own before what a connection says: this is
+// reported without them.
 type Unreachable struct{ Err error }
 
 func (u *Unreachable) Error() string { return u.Err.Error() }
@@ -94,7 +94,7 @@ func (b *Beside) findFar(ctx context.Context, far *Far) {
 	b.PID, b.Name, b.Live, b.Set = c.PID, c.Name, c.Live, c.Set
 }
 
-// againFar looks at it again, when something is done. What is counted says something of the same process under the same limit only.
+// againFar looks at it again, when something is done. What is counted only says something about the same process under the same limit.
 func (b *Beside) againFar(ctx context.Context, far *Far) {
 	if len(b.Readings) == 0 {
 		return

@@ -57,7 +57,7 @@ func (p Page) find(ctx context.Context, pid int) (*url.URL, error) {
 	return nil, hint.With(fmt.Errorf("process %d (%s) %s", pid, process.Name, noPprof(asked)), importPprof, importGuard, watchIt)
 }
 
-// frozen says that a CPU limit held a process up while these readings were taken; "" if it did not, as far as is known.
+// frozen says that a CPU limit held a process up while these readings were taken; "" if it did not, as far as known.
 func frozen(readings []host.Reading) string {
 	c := readings[len(readings)-1].Counters.Since(readings[0].Counters)
 	if !c.Known || 2*c.Throttled < c.Periods || c.Throttled == 0 {
@@ -76,7 +76,7 @@ func noPprof(asked ports) string {
 	return fmt.Sprintf("listens on %s, where no net/http/pprof answers", list(asked.all))
 }
 
-// The ports on which a process and its descendants listen, and what came of asking them.
+// The ports on which a process and its descendants listen, and the result of asking them.
 type ports struct {
 	all   []int
 	pprof *url.URL // nil: none of them answers as pprof does
@@ -126,7 +126,7 @@ const pprofSoon = 5 * time.Second
 // mostIndex is how much is read of pprof's index, in bytes.
 const mostIndex = 64 << 10
 
-// isPprof reports whether pprof's index is there. An error is why there was no answer at all.
+// isPprof reports whether pprof's index is there. An error says why there was no answer at all.
 func isPprof(ctx context.Context, base *url.URL, get getter) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, pprofSoon)
 	defer cancel()
@@ -152,15 +152,15 @@ func otherNetwork(pid int) bool {
 	return err == nil && ownErr == nil && theirs != own
 }
 
-// How long a program may take until its pprof answers: under a limit starting takes its time. One that answers on all its
-// ports, and nowhere as pprof does, has no more to start than another server beside.
+// How long a program may take until its pprof answers: under a limit starting takes a while. One that answers on all its ports, and nowhere
+// as pprof does, has nothing left to start, except another server besides.
 const (
 	pprofTimeout = 30 * time.Second
 	pprofBeside  = 3 * time.Second
 	pprofQuiet   = 2 * time.Second // that nothing is said of a program that does not listen
 )
 
-// awaitPprof waits until a program that was started serves pprof. Note is told why that takes a while.
+// awaitPprof waits until a program that was started serves pprof. It calls note with why that takes a while.
 func awaitPprof(ctx context.Context, server *service.Server, name string, timeout time.Duration, note func(string)) (*url.URL, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

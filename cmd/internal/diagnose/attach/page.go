@@ -35,8 +35,8 @@ var (
 	Trace      = Page{path: "/debug/pprof/trace", what: "trace", kind: "trace", Example: "unthrottle trace trace.out, or unthrottle trace http://localhost:6060/debug/pprof/trace", parts: true}
 )
 
-// URL makes a URL of what names one; nil for a file. It completes host:port without a path, and a path that ends where pprof's
-// pages begin.
+// URL makes a URL from what names one; nil for a file. It completes host:port without a path, and a path that ends where pprof's pages
+// begin.
 func (p Page) URL(source string, seconds int, given bool) (*url.URL, error) {
 	text := source
 	if !strings.Contains(source, "://") {
@@ -89,7 +89,7 @@ func (p Page) Place(source string, seconds int, given bool) (pid int, u *url.URL
 	case errors.Is(err, procs.ErrNone):
 		err = hint.With(fmt.Errorf("there is no file %q, and %w", source, err), p.Example)
 	case runtime.GOOS != "linux" && procs.IsName(source):
-		err = nil // there are no processes to be seen
+		err = nil // no processes can be seen
 	}
 	return pid, nil, err
 }
@@ -114,7 +114,7 @@ func (p Page) Time(u *url.URL) (time.Duration, error) {
 // patience is how long a server may take besides what was asked for: it is throttled, perhaps.
 const patience = 30 * time.Second
 
-// open asks for the page. What it returns has to be closed.
+// open asks for the page. What it returns must be closed.
 func (p Page) open(ctx context.Context, far *Far, u *url.URL) (io.ReadCloser, error) {
 	length, err := p.Time(u)
 	if err != nil {
@@ -145,7 +145,7 @@ func (c closer) Close() error {
 
 // ask asks for the page, and if the answer is something else says what can be done.
 func (p Page) ask(ctx context.Context, far *Far, u *url.URL) (io.ReadCloser, error) {
-	res, err := far.get(ctx, u, traceMost+1) // who reads it says what is too much of which page
+	res, err := far.get(ctx, u, traceMost+1) // its reader says what is too much of which page
 	if err != nil {
 		var bad *url.Error
 		if errors.As(err, &bad) {

@@ -101,7 +101,7 @@ func (p *Profiler) fetch(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// readMetrics reads the program's page of metrics; nil if there is none with the classes.
+// readMetrics reads the program's page of metrics; nil if no page has the classes.
 func (p *Profiler) readMetrics(ctx context.Context) *goself.Classes {
 	from := p.Metrics
 	switch {

@@ -42,7 +42,7 @@ func TestProfileURL(t *testing.T) {
 	}
 }
 
-// TestProfileDemand holds which readings of the metrics tell nothing.
+// TestProfileDemand checks which readings of the metrics say nothing.
 func TestProfileDemand(t *testing.T) {
 	before := goself.Classes{Procs: 4, Total: 100, Idle: 50, CPU: 10}
 	for name, c := range map[string]struct {

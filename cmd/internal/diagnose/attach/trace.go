@@ -44,7 +44,7 @@ type Tracer struct {
 	Saved  bool
 	Quotas freeze.Quotas // by the limit
 	NoCPU  error         // why there was no CPU profile meanwhile
-	Asked  time.Duration // how long it was to be
+	Asked  time.Duration // how long it should have been
 	Took   time.Duration // until it was there
 
 	emulated bool // the limit is emulated with signals

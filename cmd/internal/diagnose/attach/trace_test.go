@@ -267,7 +267,7 @@ func TestTakeSilent(t *testing.T) {
 	}
 }
 
-// TestTakeLate tells while it waits for a server that takes its time.
+// TestTakeLate reports while it waits for a server that takes its time.
 func TestTakeLate(t *testing.T) {
 	slowtest.Skip(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

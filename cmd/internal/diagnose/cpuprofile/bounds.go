@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// Limits of what is read. A profile of 192 CPUs over a minute has some 10 MB and at most 1.2 million samples. The parser
-// makes some hundred bytes of a message, which may be two bytes here. Of a number in a packed list, which may be one byte, it makes
-// sixteen: the eight of the number, and the pointer to the location that it is the id of. So all of them are bounded. Numbers are
-// two bytes on the whole in a large profile, so that 10 MB have five million of them.
+// Limits of what is read. A profile of 192 CPUs over a minute has some 10 MB and at most 1.2 million samples. The parser makes some hundred
+// bytes of a message, which may be two bytes here. It makes sixteen of a number in a packed list, which may be one byte: the eight of the
+// number, and the pointer to the location that it is the id of. So all of them are bounded. Numbers take two bytes on average in a large
+// profile, so that 10 MB have five million of them.
 const (
 	bytesMost   = 64 << 20
 	partsMost   = 2 << 20
@@ -79,8 +79,8 @@ func kindOf(data []byte) string {
 	return ""
 }
 
-// checkParts counts the messages of a profile, and the numbers in packed lists, before the parser gives each of them memory. A field begins with a varint
-// of its number and wire type, as https://protobuf.dev/programming-guides/encoding has it.
+// checkParts counts the messages of a profile, and the numbers in packed lists, before the parser gives each of them memory. A field begins
+// with a varint of its number and wire type: see https://protobuf.dev/programming-guides/encoding.
 func checkParts(data []byte) error {
 	const top, sample, location, comment = 0, 2, 4, 13 // fields of a profile
 	parts, numbers := 0, 0

@@ -16,11 +16,11 @@ type Class struct {
 // classes are all the classes. A sample belongs to the first that fits. Program and other come last: see classOf.
 //
 // Names were compared with the source of Go 1.21 to 1.27. What has changed there:
-//   - gcDrainMarkWorkerIdle, …Dedicated and …Fractional came with Go 1.22. Before, all of it is gcDrain, and marking by idle
-//     Ps can't be told from the rest: Profile.NoIdle.
+//   - gcDrainMarkWorkerIdle, …Dedicated and …Fractional came with Go 1.22. Before, all of it is gcDrain, and marking by idle Ps can't be
+//     distinguished from the rest: Profile.NoIdle.
 //   - checkTimers is (*timers).check since 1.23; both run within schedule, findRunnable or stealWork.
 //   - forEachP does its work in forEachPInternal since 1.22, hence the *. unlock2 wakes by unlock2Wake since 1.24.
-//   - exitsyscallfast and its kin are gone since 1.26, where a P in a system call is in no state of its own.
+//   - exitsyscallfast and its kin are gone since 1.26, where a P in a system call has no state of its own.
 //   - mallocgc has variants for sizes since 1.24, and more since 1.26: malloc*.
 //
 // Why channel locks and plain scheduling are not excess: a program that passes messages spends 17 to 33 % there at
@@ -100,9 +100,9 @@ var program, other = len(classes) - 2, len(classes) - 1
 // Classes are all classes, in the order in which they are tried.
 func Classes() []Class { return classes }
 
-// Thresholds between which a share of excess says little on its own. Under a limit of one CPU a server that decodes JSON
-// had 1.0 % at GOMAXPROCS 1, 2.7 % at 2 and 12.2 % at 192; two goroutines that do nothing but pass a message to and fro had
-// 14.4 %, 17.8 % and 0.3 %. So it is a hint, and the same program is the only measure.
+// Thresholds between which a share of excess says little on its own. Under a limit of one CPU a server that decodes JSON had 1.0 % at
+// GOMAXPROCS 1, 2.7 % at 2 and 12.2 % at 192; two goroutines that only pass a message back and forth had 14.4 %, 17.8 % and 0.3 %. So it is
+// a hint, and the same program is the only measure.
 const (
 	LittleExcess = 0.03
 	MuchExcess   = 0.08
@@ -123,7 +123,7 @@ func marksOf(function string) (m marks) {
 		m.runtime = strings.HasPrefix(function, "internal/runtime/") || strings.HasPrefix(function, "runtime/internal/")
 		return m
 	}
-	m.runtime = name != "_ExternalCode" && name != "_LostExternalCode" // that is C, or whatever else is linked
+	m.runtime = name != "_ExternalCode" && name != "_LostExternalCode" // that is C, or anything else that is linked
 	for i, c := range classes {
 		set := func(bits *uint32, names []string) {
 			if among(name, names) {

@@ -1,7 +1,7 @@
-// Package cpuprofile answers: what did a Go program spend its CPU time on, as far as that depends on GOMAXPROCS? In goes a
-// CPU profile as runtime/pprof writes it; out come its CPU time by class (Class), with the functions that ran, and its
-// stacks as a tree. It judges nothing: a profile does not show when a program stood still, for its clock stands still too,
-// and how much scheduling is too much depends on the program. Labels of goroutines are ignored.
+// Package cpuprofile answers: what did a Go program spend its CPU time on that depends on GOMAXPROCS? In goes a CPU profile as
+// runtime/pprof writes it; out come its CPU time by class (Class), with the functions that ran, and its stacks as a tree. It judges
+// nothing: a profile does not show when a program stood still, since its clock stands still too, and how much scheduling is too much
+// depends on the program. Labels of goroutines are ignored.
 package cpuprofile
 
 import (
@@ -36,7 +36,7 @@ type Profile struct {
 	// of half a CPU, and its CPU time a turn of the loop was the same in all of them.
 	Interrupted time.Duration
 
-	// NoIdle means that marking by idle Ps can't be told from other marking: Go 1.21 and before.
+	// NoIdle means that marking by idle Ps can't be distinguished from other marking: Go 1.21 and before.
 	NoIdle bool
 }
 
@@ -201,7 +201,7 @@ type collector struct {
 	isGo          bool
 	nodes, frames int
 
-	drains, byWorker bool // marking was seen; and by workers whose kind is told
+	drains, byWorker bool // marking was seen; and by workers whose kind is known
 }
 
 // A node is a Frame that is being made.
@@ -258,7 +258,7 @@ func (c *collector) add(s *profile.Sample, cpu time.Duration, n int64, out *Prof
 				out.Interrupted += cpu
 				continue
 			}
-			m := marks{runtime: true} // no name: the frames around it tell
+			m := marks{runtime: true} // no name: the frames around it decide
 			if name = "?"; f != nil && f.Name != "" {
 				name, m = f.Name, c.marks[f]
 			}
@@ -339,8 +339,7 @@ func (n *node) done() *Frame {
 	return &n.Frame
 }
 
-// Prune returns the tree without the frames that have less than a share of the CPU time, the smallest first until there
-// are no more than count.
+// Prune returns the tree without the frames that have less than a share of the CPU time, the smallest first, until at most count are left.
 func (p *Profile) Prune(share float64, count int) *Frame {
 	least := time.Duration(share * float64(p.CPU))
 	var sizes []time.Duration

@@ -80,7 +80,7 @@ func summary(p *Profile) string {
 	return b.String()
 }
 
-// sameSums holds what is true of every profile.
+// sameSums checks what is true of every profile.
 func sameSums(t *testing.T, p *Profile) {
 	t.Helper()
 	var cpu time.Duration

@@ -63,7 +63,7 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// FuzzForged: n equal things of a kind are read in memory that is no more than some times of theirs.
+// FuzzForged: n equal things of a kind are read in memory of at most a few times their size.
 func FuzzForged(f *testing.F) {
 	for kind := range byte(5) {
 		f.Add(kind, uint32(1000), uint32(0), byte(0))

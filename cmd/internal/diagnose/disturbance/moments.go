@@ -1,7 +1,7 @@
-// Package disturbance answers: when did something else than what is measured have the machine? Two witnesses look: one for pauses, in
+// Package disturbance answers: when did something other than what is measured have the machine? Two witnesses look: one for pauses, in
 // which the machine itself stood still, and one for neighbours, other programs that used its CPUs. Both keep a record: out comes, for a
-// moment of a measurement, whether it is clear of them, and whether that is known yet. Who asks may have to wait, as what was seen is
-// told later.
+// moment of a measurement, whether it is clear of them, and whether that is known yet. The caller may have to wait, since what was seen is
+// reported later.
 package disturbance
 
 import (
@@ -54,7 +54,7 @@ func (r *Record) endingFrom(at time.Duration) int {
 	return sort.Search(len(r.spans), func(i int) bool { return r.spans[i].To >= at })
 }
 
-// tell wakes who waits. r.mu is held.
+// tell wakes those who wait. r.mu is held.
 func (r *Record) tell() {
 	if r.changed != nil {
 		close(r.changed)
@@ -89,7 +89,7 @@ func (r *Record) Ran(at time.Time) (ran, known bool) {
 	return i == len(r.spans) || r.spans[i].From > t+around, true
 }
 
-// Await waits until everything is known up to a time, for some time at most.
+// Await waits until everything is known up to a time, but for no longer than most.
 func (r *Record) Await(at time.Time, most time.Duration) {
 	for end := time.After(most); ; {
 		r.mu.Lock()
@@ -117,7 +117,7 @@ type Total struct {
 	Longest time.Duration
 }
 
-// Between sums up the spans that lie within a time, at least in part.
+// Between sums up the spans that are within a time, at least in part.
 func (r *Record) Between(from, to time.Time) (t Total) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ func TestRecord(t *testing.T) {
 	r := Record{Zero: time.Now()}
 	r.Add(100*ms, Span{50 * ms, 52 * ms})
 	r.Add(120*ms, Span{110 * ms, 111 * ms}, Span{51 * ms, 55 * ms}, Span{20 * ms, 21 * ms})
-	r.Add(110*ms, Span{105 * ms, 130 * ms}) // told late
+	r.Add(110*ms, Span{105 * ms, 130 * ms}) // reported late
 	if want := []Span{{20 * ms, 21 * ms}, {50 * ms, 55 * ms}, {105 * ms, 130 * ms}}; !slices.Equal(r.spans, want) {
 		t.Fatalf("got %v, want %v", r.spans, want)
 	}

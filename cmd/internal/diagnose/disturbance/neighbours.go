@@ -24,7 +24,7 @@ const (
 	atOnce = 500 * time.Microsecond
 	// listEvery is after how many readings the groups of v2 are listed again. What a new one uses before that is not seen.
 	listEvery = 50
-	// familyEvery is after how many readings it is looked what was started besides.
+	// familyEvery is after how many readings to look for what was started besides.
 	familyEvery = 10
 	// shortest is how long a slice is at least. Where a reading came late the next may follow at once, and the counters, which are not
 	// read at the same moment, differ by more than was used in between.
@@ -59,13 +59,13 @@ func since(now, before time.Duration) time.Duration {
 	return now - before
 }
 
-// Neighbours knows when other programs used the machine's CPUs since it was started, beside a server in a group of its own and the
+// Neighbours knows when other programs used the machine's CPUs since it was started, besides a server in a group of its own and the
 // processes that measure it: slices of time in which others used more than a fifth of a CPU.
 //
-// Others' CPU time is that of the whole machine less that of the server's group less our own, in nanoseconds, every 20 ms. What the program
-// that measures has started besides, such as another server with its load, is our own. A reading that comes late makes a slice longer, and
-// its rate is still right. A thread above all others, as pauses are found by, doesn't see this: it comes before the neighbours too. Linux
-// only, and the server needs a limited group in which we are not.
+// Others' CPU time is that of the whole machine less that of the server's group less our own, in nanoseconds, every 20 ms. What the
+// measuring program has started besides, such as another server with its load, counts as our own. A reading that comes late makes a slice
+// longer, and its rate is still right. A thread with priority over all others, such as the one that finds pauses, doesn't see this: it has
+// priority over the neighbours too. Linux only, and the server needs a limited group in which we are not.
 //
 // What the server itself keeps busy elsewhere, such as its database, is a neighbour here.
 type Neighbours struct {
@@ -84,8 +84,8 @@ type Neighbours struct {
 // A point is a time and what others had used by then.
 type point struct{ at, others time.Duration }
 
-// StartNeighbours begins to look. The server is a process; ours are those that measure it, beside this one, and the one that started it, with
-// all that it has started, if that is the same program. There is an error where nobody can tell what others use.
+// StartNeighbours begins to look. The server is a process; ours are those that measure it, besides this one, and the one that started it,
+// with all that it has started, if that is the same program. There is an error where it can't be known what others use.
 func StartNeighbours(server int, ours ...int) (*Neighbours, error) {
 	r, err := open("", server)
 	if err != nil {
@@ -199,7 +199,7 @@ type reader struct {
 
 	ours    []int        // processes whose CPU time is not others', 0 being this one
 	outside bool         // they are not in the groups
-	parent  int          // whose descendants are ours, too; 0: nobody's are
+	parent  int          // whose descendants are ours, too; 0: none are
 	family  []*kin       // they
 	seen    map[int]bool // processes that were looked at for it
 	used    map[int]time.Duration
@@ -231,7 +231,7 @@ func open(root string, server int) (*reader, error) {
 	switch r.limits.Version {
 	case cgroup.V1:
 		r.groups = []string{top} // it counts what is below it as well, in nanoseconds
-	case cgroup.V2: // the root's own goes by ticks, and what is not in a group below it is not seen
+	case cgroup.V2: // the root's own is counted in ticks, and what is not in a group below it is not seen
 		if len(own.Levels) < 2 {
 			r.ours, r.outside = nil, true
 		}
@@ -278,7 +278,7 @@ func (r *reader) read(zero time.Time) (now reading, err error) {
 	return now, nil
 }
 
-// known is what those have used who are no neighbours.
+// known is what the processes that aren't neighbours have used.
 func (r *reader) known() (server, own time.Duration, err error) {
 	for _, pid := range r.ours {
 		if used, err := r.clock(pid); err == nil { // one that has ended uses nothing more
@@ -356,7 +356,7 @@ func (r *reader) list() error {
 	return nil
 }
 
-// parent is the process that started this one, if it is of the same program; 0: it is of another.
+// parent is the process that started this one, if it is the same program; 0: it is another.
 func parent() int {
 	pid := os.Getppid()
 	own, err := foreign.Link("", "/proc/self/exe")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is what all threads of a process have used, those that have ended too; of pid 0 this one. The clock of another process has its
-// number in its name, see the kernel's posix-timers.h.
+// cpuTime is what all threads of a process have used, including those that have ended; pid 0 is this process. The clock of another process
+// has its number in its name, see the kernel's posix-timers.h.
 func cpuTime(pid int) (time.Duration, error) {
 	clock := int32(unix.CLOCK_PROCESS_CPUTIME_ID)
 	if pid != 0 {

@@ -109,7 +109,7 @@ func (g place) reader(t testing.TB, server int) *reader {
 }
 
 // TestKernelNeighbour: a neighbour that uses a CPU is seen for as long as it does, and neither the server nor we are. The machine of this
-// test is a group, for others use what is outside of it.
+// test is a group, since other programs use what is outside of it.
 func TestKernelNeighbour(t *testing.T) {
 	machine := top(t)
 	server, beside, own := machine.child(t, "server"), machine.child(t, "beside"), machine.child(t, "own")
@@ -173,8 +173,7 @@ func TestKernelNeighbour(t *testing.T) {
 	}
 }
 
-// TestKernelFamily: another server that the program which measures has started is no neighbour, whether it was there before or comes
-// later.
+// TestKernelFamily: another server that the measuring program has started isn't a neighbour, whether it was there before or comes later.
 func TestKernelFamily(t *testing.T) {
 	machine := top(t)
 	server := machine.child(t, "server")
@@ -218,7 +217,7 @@ func TestKernelFamily(t *testing.T) {
 	quiet("one that came later")
 }
 
-// TestKernelServerEnds: of a group that is no more nothing is known, and nothing is waited for.
+// TestKernelServerEnds: nothing is known of a group that is gone, and nothing is waited for.
 func TestKernelServerEnds(t *testing.T) {
 	machine := top(t)
 	server := machine.child(t, "server")

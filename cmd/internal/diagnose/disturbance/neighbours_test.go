@@ -13,7 +13,7 @@ import (
 
 func whole(n time.Duration) map[string]time.Duration { return map[string]time.Duration{"/": n} }
 
-// TestOthers holds the arithmetic, whatever becomes of the counters.
+// TestOthers checks the arithmetic, whatever becomes of the counters.
 func TestOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, now reading
@@ -81,7 +81,7 @@ func TestReader(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	// Of each the whole, the server's, and how many processes are ours.
+	// For each: the whole, the server's, and how many processes are ours.
 	for name, want := range map[string]struct {
 		err    error
 		whole  map[string]time.Duration

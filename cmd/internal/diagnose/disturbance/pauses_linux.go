@@ -14,12 +14,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
-// room is for pauses that a thread has seen and nobody has asked for: with one in each sleep, more than it can see between two reports.
+// room is for pauses that a thread has seen and that are not read yet: with one in each sleep, more than it can see between two reports.
 const room = 64
 
-// An eye is what a thread tells: it writes, and Watch reads.
+// An eye is what a thread reports: it writes, and WatchPauses reads.
 type eye struct {
-	until atomic.Int64 // it has been awake since all that it has told; 0: it has not begun
+	until atomic.Int64 // it has been awake since all that it has reported; 0: it has not begun
 	told  atomic.Int64 // pauses, of which the last ones are in the ring
 	ring  [room][2]atomic.Int64
 	errno atomic.Int32 // why it has no priority
@@ -27,8 +27,8 @@ type eye struct {
 	_ [64]byte // apart from the next one, in the caches too
 }
 
-// WatchPauses waits for a line from in, and then writes reports to out until nobody reads them any more. Its process does nothing else, and has
-// neither a garbage collection nor preemption, and a P for each CPU and one more: see Start.
+// WatchPauses waits for a line from in, and then writes reports to out until they are no longer read. Its process does nothing else, and
+// has neither a garbage collection nor preemption, and a P for each CPU and one more: see Start.
 func WatchPauses(in io.Reader, out io.Writer) error {
 	if err := watcher.AwaitBegin(in); err != nil {
 		return err
@@ -53,7 +53,7 @@ func WatchPauses(in io.Reader, out io.Writer) error {
 			if errno := e.errno.Load(); errno != 0 {
 				return fmt.Errorf("real-time priority, which takes root or CAP_SYS_NICE: %w", unix.Errno(errno))
 			}
-			// In this order: what is told later has ended later, too.
+			// In this order: what is reported later has ended later, too.
 			r.until = min(r.until, time.Duration(e.until.Load()))
 			for told := e.told.Load(); read[i] < told; read[i]++ {
 				if told-read[i] > room {
@@ -74,7 +74,7 @@ func WatchPauses(in io.Reader, out io.Writer) error {
 	}
 }
 
-// allowed are the CPUs that this process may use, whatever whoever started it had chosen.
+// allowed are the CPUs that this process may use, regardless of the affinity that it inherited.
 func allowed() (cpus []int) {
 	var set unix.CPUSet
 	for c := range len(set) * 64 {
@@ -97,7 +97,7 @@ func allowed() (cpus []int) {
 const priority = 2
 
 // watch is a thread. The scheduler knows nothing of its sleeps, and the loop calls nothing that is not inlined: at the beginning of a
-// function it could be stopped, and would wait for a thread that is no better than any other.
+// function it could be stopped, and would wait for a thread without any priority.
 func (e *eye) watch(cpu int, sleep time.Duration) {
 	runtime.LockOSThread()
 	var set unix.CPUSet

@@ -78,7 +78,7 @@ func TestKernelPause(t *testing.T) {
 	}
 }
 
-// TestKernelEnds: the watch ends with whoever reads it.
+// TestKernelEnds: the watch ends with its reader.
 func TestKernelEnds(t *testing.T) {
 	w := start(t)
 	w.process.Kill()
@@ -108,7 +108,7 @@ func TestKernelEnds(t *testing.T) {
 	}
 }
 
-// TestKernelHeld: who is above it can keep a thread from ending. Nobody waits for it.
+// TestKernelHeld: a program with a higher priority can keep a thread from ending. Nothing waits for the thread.
 func TestKernelHeld(t *testing.T) {
 	w := start(t)
 	var release atomic.Bool

@@ -10,12 +10,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/diagnose/watcher"
 )
 
-// Pauses knows when the machine itself stood still since it was started, whatever its programs did. A process of its own has a thread for
-// each CPU, at a priority above all that is measured, that sleeps for a millisecond again and again. Neither the program under test nor
-// a neighbour can make it late: if it is, the host, its hypervisor or an interrupt had the CPU. Stolen time shows next to nothing of that.
+// Pauses knows when the machine itself stood still since it was started, regardless of its programs. A process of its own has a thread for
+// each CPU, at a priority above everything that is measured, that repeatedly sleeps for a millisecond. Neither the program under test nor a
+// neighbour can make it late: if it is, the host, its hypervisor or an interrupt had the CPU. Stolen time shows next to nothing of that.
 //
-// Such pauses are nearly all of the noise of a p99. A request counts or not by the time at which it was due, and by nothing that came
-// of it: to leave out those that were under way would leave out more of the slow ones, whatever made them slow.
+// Such pauses are nearly all of the noise of a p99. Only the time at which a request was due decides whether it counts, not what came of
+// it: leaving out those that were under way would leave out more of the slow ones, regardless of what made them slow.
 //
 // Linux only, and it takes the right to a real-time priority: a thread without one waits behind the program too.
 type Pauses struct {
@@ -27,8 +27,8 @@ type Pauses struct {
 	first   chan error // nil: it watches; and how it ended
 }
 
-// StartPauses starts a process that calls WatchPauses with its stdin and stdout, and waits until it watches, for a second at most. It ends at Stop, or
-// a moment after this process has died.
+// StartPauses starts a process that calls WatchPauses with its stdin and stdout, and waits until it watches, for at most a second. It ends
+// at Stop, or a moment after this process has died.
 func StartPauses(command []string, env ...string) (*Pauses, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errNotSupported
@@ -63,7 +63,7 @@ func StartPauses(command []string, env ...string) (*Pauses, error) {
 	return w, nil
 }
 
-// patience is for a thread that something above it keeps from running, or from ending: nobody waits for it longer.
+// patience is for a thread that something above it keeps from running, or from ending: nothing waits for it longer.
 const patience = time.Second
 
 var errSilent = errors.New("the watch for pauses is kept from running")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestPrice: a watch that takes much of the machine ends. What its process used before it was looked at first does not count, nor does what
-// less than a second shows.
+// TestPrice: a watch that takes much of the machine ends. What its process used before the first look does not count, and neither does what
+// is seen in less than a second.
 func TestPrice(t *testing.T) {
 	const ms = time.Millisecond
 	type look struct{ now, used time.Duration }

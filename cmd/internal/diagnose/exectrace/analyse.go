@@ -12,13 +12,12 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
-// How a freeze is told from computing, which makes no events either.
+// How a freeze is distinguished from computing, which makes no events either.
 //
-// The runtime takes a goroutine that runs for more than 10 ms from its P, which is an event; its monitor looks at least
-// every 10 ms. A CPU profiler makes an event every 10 ms of CPU time. So nobody computes in silence for longer than that.
-// In a dense trace a much shorter silence is a freeze, unless one goroutine alone was running: then it is not sure.
-// Measured: two busy loops without samples make 230 events a second, and no silence of theirs without a freeze or other
-// programs was above 22 ms; HTTP servers made 1,300 to 500,000.
+// The runtime takes a goroutine that runs for more than 10 ms from its P, which is an event; its monitor looks at least every 10 ms. A CPU
+// profiler makes an event every 10 ms of CPU time. So no goroutine computes in silence for longer than that. In a dense trace a much
+// shorter silence is a freeze, unless one goroutine alone was running: then it is not sure. Measured: two busy loops without samples make
+// 230 events a second, and no silence of theirs without a freeze or other programs was above 22 ms; HTTP servers made 1,300 to 500,000.
 const (
 	computing        = 24 * time.Millisecond // the longest silence of a program that computes
 	computingSampled = 14 * time.Millisecond // with CPU samples; the kernel looks at its timers every 4 ms
@@ -229,7 +228,7 @@ func (a *analysis) judge() {
 		t.Hidden = min(a.hidden(), max(0, a.kernel.Share(t.Wall)-t.Throttled))
 		t.Throttled += t.Hidden
 	}
-	// A limit that took so much is a cause, even if others disturb its rhythm so that hardly anything is left of it.
+	// A limit that took that much is a cause, even if others disturb its rhythm so that hardly any of it is left.
 	if t.Cause == freeze.Contended && !t.Neighbour && a.kernel.Counts && a.kernel.Share(t.Wall) >= t.Contended/2 {
 		a.unsure(v.Why + "; but the kernel counted about as much throttling: others may disturb the rhythm of that")
 	}
@@ -256,14 +255,14 @@ func (a *analysis) shorten() {
 	}
 	left := max(0, 1-float64(extra)/float64(all))
 	if t.Cause == freeze.Throttled && t.Silence.Sparse {
-		// The first event after a refill may come late: what is not at the phase is no sign of other programs.
+		// The first event after a refill may come late: what is not at the phase isn't a sign of other programs.
 		t.Throttled, t.Contended = a.share(int64(t.Rhythm.Time)), 0
 	}
 	t.Throttled, t.Contended = t.Throttled*left, t.Contended*left
 }
 
-// doubtComputing: gaps in which nobody waited, and that are no longer than somebody computes, may be a program that
-// computes, even at a rhythm, if that of a ticker.
+// doubtComputing: gaps in which no goroutine waited, and that are no longer than a goroutine computes, may be a program that computes, even
+// with a rhythm, if it is that of a ticker.
 func (a *analysis) doubtComputing() {
 	t := a.t
 	rhythm := t.Rhythm.LikeQuota(t.Wall)
@@ -322,7 +321,7 @@ func (a *analysis) doubtSparse() {
 		t.Cause, t.Contended, t.Sure, t.Doubt = freeze.Contended, starved, true, ""
 		t.Why = fmt.Sprintf("by the CPU samples, running goroutines had no CPU for %.0f %% of the time, and seldom all at once", 100*starved)
 	case t.Cause == freeze.Throttled, t.Cause == freeze.Contended:
-		// Other programs may have one CPU while the program has the other: that is no silence.
+		// Other programs may have one CPU while the program has the other: that isn't a silence.
 		off := starved - t.Throttled - t.Contended
 		if !t.Sure {
 			break
@@ -352,9 +351,8 @@ func (a *analysis) unsure(doubt string) {
 	a.t.Cause, a.t.Sure, a.t.Why, a.t.Doubt = freeze.Unsure, false, doubt, doubt
 }
 
-// hidden is the share of silences in which nothing was to do, that ended with a refill more often than by chance: the
-// thread that would have noticed the next request was frozen. Before that it was idle for as long as it is when it isn't
-// frozen.
+// hidden is the share of silences with nothing to do that ended with a refill more often than by chance: the thread that would have noticed
+// the next request was frozen. Before that it was idle for as long as it is when it isn't frozen.
 func (a *analysis) hidden() float64 {
 	r := a.t.Rhythm
 	var all, locked, n int64
@@ -424,8 +422,8 @@ func (a *analysis) outside() int64 {
 	return outside
 }
 
-// farFromLimit reports whether a limit of which nothing is counted is too high to have stopped the program: each freeze takes
-// all of the quota of its period.
+// farFromLimit reports whether a limit for which nothing is counted is too high to have stopped the program: each freeze takes all of the
+// quota of its period.
 func (a *analysis) farFromLimit() bool {
 	ended := 0
 	for _, s := range a.gaps {
@@ -437,8 +435,8 @@ func (a *analysis) farFromLimit() bool {
 	return !a.kernel.Counts && float64(ended)*quota > 2*float64(a.outside())
 }
 
-// quota is the CPU that the program got from one refill to the next freeze, in periods that ended with one. A profile may
-// begin late in a program that stands still a lot, and its samples tell of the periods in it only.
+// quota is the CPU that the program got from one refill to the next freeze, in periods that ended with one. A profile may begin late in a
+// program that stands still a lot, and its samples show only the periods in it.
 func (a *analysis) quota() {
 	t, p := a.t, a.p
 	if awake := int64(t.Wall) - total(a.gaps); awake > 0 {
@@ -502,7 +500,7 @@ func (a *analysis) longest() []Moment {
 	return out
 }
 
-// handlers sets the stretches of goroutines against the freezes.
+// handlers compares the stretches of goroutines with the freezes.
 func (a *analysis) handlers() *Handlers {
 	h := &Handlers{What: "net/http", Lost: a.p.stretchesLost}
 	list, quick := a.p.serving, a.p.servedQuick

@@ -53,7 +53,7 @@ func (s *script) trace(o Options) *Trace {
 	return t
 }
 
-// counted is a kernel that throttled the program for all of any time.
+// counted is a kernel that may have throttled the program all the time.
 var counted = freeze.Kernel{Counts: true, Most: time.Hour}
 
 func near(t *testing.T, what string, got, want, by float64) {
@@ -112,8 +112,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestLateProfile: a program that stands still a lot begins its profile late. The CPU that it got is that of the periods in
-// it; the others count for nothing, and not as periods in which it got none.
+// TestLateProfile: a program that stands still a lot begins its profile late. The CPU that it got is that of the periods in it; the others
+// don't count at all, rather than as periods in which it got none.
 func TestLateProfile(t *testing.T) {
 	s := newScript(2)
 	s.proc(0, running)
@@ -137,8 +137,7 @@ func TestLateProfile(t *testing.T) {
 	near(t, "the quota", got.CPUs, 0.5, 0.001)
 }
 
-// TestHidden: after each freeze the program has nothing to do for 10 ms, then waits for a request that the kernel has but
-// nobody takes.
+// TestHidden: after each freeze the program has nothing to do for 10 ms, then waits for a request that the kernel has but no thread takes.
 func TestHidden(t *testing.T) {
 	s := newScript(1)
 	for i := range 60 {
@@ -168,7 +167,7 @@ func TestHidden(t *testing.T) {
 	near(t, "the throttled share, of which the kernel counted less", got.Throttled, 0.6, 0.001)
 }
 
-// TestComputing: a goroutine alone computes for 8 ms at each tick. Its silences have a rhythm, and are no freezes.
+// TestComputing: a goroutine alone computes for 8 ms at each tick. Its silences have a rhythm, and aren't freezes.
 func TestComputing(t *testing.T) {
 	for _, sampled := range []bool{false, true} {
 		s := newScript(2)
@@ -261,7 +260,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestManySilences: the short ones are left out, and that is told.
+// TestManySilences: the short ones are left out, and that is reported.
 func TestManySilences(t *testing.T) {
 	slowtest.Plain(t)
 	s := newScript(1)

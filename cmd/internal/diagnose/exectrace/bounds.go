@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// What is made of a trace, and not only its bytes, is bounded: some bytes of it become many more in memory, and a trace may come
-// from anybody. The reader of a generation, golang.org/x/exp/trace, has no bounds of its own. What is said of it here was
-// measured with the generators of hostile_test.go; what a trace of a large machine has, is from the runtime's own limits.
+// What a trace becomes, and not only its bytes, is bounded: some bytes of it become many more in memory, and a trace may come from anyone.
+// The reader of a generation, golang.org/x/exp/trace, has no bounds of its own. What is said about it here was measured with the generators
+// of hostile_test.go; what a trace of a large machine has is from the runtime's own limits.
 const (
 	// A batch is 64 KiB of a thread's events, or what the thread has when the generation ends. The runtime ends a program with
 	// 10,000 threads, and 48 MiB are 768 whole batches: this is four times of both. The reader takes 600 bytes for each.
@@ -38,9 +38,9 @@ const (
 	// Changes of GOMAXPROCS that are kept. A program changes it when its limit changes.
 	mostSettings = 1000
 
-	// Goroutines that are looked at, all in all, to tell who was there in the longest silences: some 2 s. Only those that run or
-	// wait for a P are. A thousand of these in each of the some 700 silences that are among the hundred longest when they come, if
-	// they come in any order, are less than a hundredth of it.
+	// Goroutines that are looked at, all in all, to say which were there in the longest silences: some 2 s. Only those that run or wait for
+	// a P are. A thousand of these in each of the some 700 silences that are among the hundred longest when they come, if they come in any
+	// order, are less than a hundredth of it.
 	mostSteps = 100_000_000
 )
 
@@ -69,7 +69,7 @@ const (
 	cpuSampleEvent  = 7 // time, thread, P, goroutine, stack
 )
 
-// add counts a batch. What is no table is counted as one; where a table is damaged the reader will stop, too.
+// add counts a batch. What isn't a table is counted as one; where a table is damaged the reader will stop, too.
 func (t *tally) add(batch []byte) error {
 	if t.batches++; t.batches > mostBatches {
 		return tooMany(mostBatches, "parts")

@@ -156,7 +156,7 @@ func (d *decoder) flush() bool {
 	}
 }
 
-// over reports whether nobody waits for the events any more.
+// over reports whether the events are no longer waited for.
 func (d *decoder) over() bool {
 	select {
 	case <-d.quit:
@@ -317,7 +317,7 @@ func summary(s trace.Stack) frame {
 	var f frame
 	for at := range s.Frames() {
 		if at.Func == "runtime.asyncPreempt" {
-			return frame{} // all that there is of a goroutine that was stopped while it computed
+			return frame{} // all that there is for a goroutine that was stopped while it computed
 		}
 		if f.function == "" && !inside(at.Func) {
 			f.function = at.Func

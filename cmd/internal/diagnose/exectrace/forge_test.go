@@ -33,7 +33,7 @@ type forge struct {
 	time uint64
 }
 
-// forged is a trace that is written as it is read.
+// forged is a trace that is written while it is read.
 func forged(write func(*forge)) io.Reader {
 	r, w := io.Pipe()
 	go func() {
@@ -58,7 +58,7 @@ func (f *forge) batch(thread uint64, parts ...[]byte) {
 	data := bytes.Join(parts, nil)
 	f.w.Write(varints([]byte{eventBatch}, f.gen, thread, f.time, uint64(len(data))))
 	if _, err := f.w.Write(data); err != nil {
-		runtime.Goexit() // nobody reads on
+		runtime.Goexit() // it is no longer read
 	}
 }
 

@@ -19,7 +19,7 @@ const heardAs = "unthrottle cpu.stat"
 type Heard struct {
 	From, To      time.Duration
 	Before, After cgroup.Counters
-	Period        time.Duration // of the quota; 0: not told, or several
+	Period        time.Duration // of the quota; 0: not logged, or several
 }
 
 func (p *program) hear(name int32, now int64) {
@@ -47,8 +47,8 @@ func (p *program) hear(name int32, now int64) {
 // counted is what the kernel counted from the first to the last.
 func (h *Heard) counted() cgroup.Counters { return h.After.Since(h.Before) }
 
-// kernel is what was heard about the cause, for all of a trace: in the time of which nothing was heard, all of the Ps may
-// have been throttled.
+// kernel is what was heard about the cause, for all of a trace: in the time about which nothing was heard, all of the Ps may have been
+// throttled.
 func (h *Heard) kernel(wall time.Duration, procs int64) freeze.Kernel {
 	if h == nil || h.counted().Throttled == 0 {
 		return freeze.Kernel{}

@@ -20,7 +20,7 @@ import (
 // mostMemory is what reading any trace may take, resident: two generations that are read at once, and what is kept of all.
 const mostMemory = 1 << 30
 
-// TestAmplifiers reads each in a process of its own: what is left out is said, and the memory is bounded.
+// TestAmplifiers reads each in a process of its own: what is left out is reported, and the memory is bounded.
 func TestAmplifiers(t *testing.T) {
 	slowtest.Plain(t)
 	if name := os.Getenv("UNTHROTTLE_AMPLIFIER"); name != "" {
@@ -126,7 +126,7 @@ func TestInterrupted(t *testing.T) {
 	for name, trace := range map[string]func() io.Reader{
 		"events": func() io.Reader {
 			return forged(func(f *forge) {
-				for f.gen < 1<<20 { // until nobody reads
+				for f.gen < 1<<20 { // until it is no longer read
 					f.generation(func() {
 						f.computing(1)
 						f.many(1, 1_000_000, nil, func(b []byte, i int) []byte { return varints(append(b, procsEvent), 1, 2, 0) })

@@ -17,7 +17,7 @@ func ParseStat(text string) (cgroup.Counters, error) {
 	return c, err
 }
 
-// ByStat is what two cpu.stat say of the cause. One of a group that was not throttled says nothing: the quota may be one of a
+// ByStat is what two cpu.stat files say about the cause. Those of a group that was not throttled say nothing: the quota may be one of a
 // group above.
 func ByStat(before, after cgroup.Counters) freeze.Kernel {
 	c := after.Since(before)
@@ -30,11 +30,11 @@ type Kernel struct {
 	PeriodsShare   float64       // Throttled ÷ Periods
 	CPUs           int           // that ThrottledTime is divided by
 	Wall           time.Duration // of the counters: Periods × the period if that is known, else of the trace
-	ThrottledShare float64       // ThrottledTime ÷ CPUs ÷ Wall: beside Trace.Throttled
+	ThrottledShare float64       // ThrottledTime ÷ CPUs ÷ Wall: to compare with Trace.Throttled
 }
 
-// Compare sets the counters from before and after the trace beside it. CPUs is how many the program could use at once; 0
-// is its GOMAXPROCS.
+// Compare compares the trace with the counters from before and after it. CPUs is how many the program could use at once; 0 is its
+// GOMAXPROCS.
 func (t *Trace) Compare(before, after cgroup.Counters, cpus int) (*Kernel, error) {
 	k := &Kernel{Counters: after.Since(before), CPUs: cpus, Wall: t.Wall}
 	if !k.Known {

@@ -367,7 +367,7 @@ func (p *program) remember(s silence) {
 	}
 }
 
-// moment looks at who is there, unless too many were looked at before: then it is known of the silence only how many waited.
+// moment looks at which goroutines are there, unless too many were looked at before: then only how many waited is known of the silence.
 func (p *program) moment(s silence) moment {
 	m := moment{silence: s, waiting: p.runnable}
 	if p.steps+len(p.active) > mostSteps {
@@ -393,7 +393,7 @@ func (p *program) moment(s silence) moment {
 	return m
 }
 
-// first puts a goroutine among the first by an order, of which there are no more than are shown.
+// first puts a goroutine among the first by an order; it keeps only as many as are shown.
 func first(kept []*worker, g *worker, order func(a, b *worker) int) []*worker {
 	if len(kept) == keptGoroutines && order(g, kept[len(kept)-1]) >= 0 {
 		return kept

@@ -48,13 +48,13 @@ func TestRecorded(t *testing.T) {
 		sure  bool
 	}{
 		"throttled-http":         {freeze.Throttled, true},
-		"throttled-two":          {freeze.Throttled, false}, // of two quotas, and none is known
+		"throttled-two":          {freeze.Throttled, false}, // of two quotas, neither of them known
 		"throttled-busy":         {freeze.Throttled, false},
 		"throttled-mild":         {freeze.Throttled, false},
 		"throttled-mild-samples": {freeze.Throttled, true},
 		"throttled-20ms":         {freeze.Throttled, true},
 		"flight":                 {freeze.Throttled, true},
-		"guard":                  {freeze.Throttled, true}, // two busy loops: without what it says of the kernel it would be unsure
+		"guard":                  {freeze.Throttled, true}, // two busy loops: without what it says about the kernel it would be unsure
 		"go1.22":                 {freeze.Throttled, true},
 		"go1.24":                 {freeze.Throttled, true},
 		"go1.27":                 {freeze.Throttled, true},
@@ -78,7 +78,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestRecordedKnown: what is known of the limit decides whose quota it is that a trace has the rhythm of.
+// TestRecordedKnown: what is known of the limit decides whose quota's rhythm a trace has.
 func TestRecordedKnown(t *testing.T) {
 	never, counted := freeze.Kernel{Counts: true}, freeze.Kernel{Counts: true, Most: time.Minute}
 	for _, c := range []struct {
@@ -225,7 +225,7 @@ func TestNoTrace(t *testing.T) {
 	}
 }
 
-// endless is a trace of one generation of so many batches of 60 kB.
+// endless is a trace of one generation with that many batches of 60 kB.
 func endless(batches int) io.Reader {
 	return forged(func(f *forge) {
 		f.generation(func() {

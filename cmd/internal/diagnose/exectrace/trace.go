@@ -1,10 +1,10 @@
-// Package exectrace answers: did this Go program stand still though it could have run, for how long, and why? In goes an
-// execution trace (Go 1.22 or later, also a flight recorder's snapshot), out come facts: the freezes with the goroutines
-// that were in them, their rhythm, and whether a CPU quota or other programs made them.
+// Package exectrace answers: did this Go program stand still although it could have run, for how long, and why? In goes an execution trace
+// (Go 1.22 or later, also a flight recorder's snapshot); out come facts: the freezes with the goroutines that were in them, their rhythm,
+// and whether a CPU quota or other programs made them.
 //
-// A freeze is a silence, a stretch without an event on any thread, while something could run. A program that computes
-// makes no events either, up to some 20 ms: see analysis for how the two are told apart. It does not see the kernel: what is
-// not in the trace, such as a request that had arrived but was not yet noticed, is in no number here.
+// A freeze is a silence, a stretch without an event on any thread, while something could run. A program that computes makes no events
+// either, up to some 20 ms: see analysis for how the two are distinguished. It does not see the kernel: what is not in the trace, such as a
+// request that had arrived but was not yet noticed, isn't in any number here.
 package exectrace
 
 import (
@@ -19,12 +19,12 @@ import (
 
 // Options are for Read. The zero value is good.
 type Options struct {
-	Quotas     freeze.Quotas // that may hold it up, as far as they are known
+	Quotas     freeze.Quotas // that may hold it up, those that are known
 	SampleRate int           // Hz of the CPU profiler, 100 if 0
 
 	Kernel freeze.Kernel // of the program's group, in the time of the trace
 	Limit  float64       // CPUs that the program may use, where nothing is counted; 0: not known, or no limit
-	Unseen bool          // no quota that can be seen has throttled it: there is none, or it has counted nothing
+	Unseen bool          // no visible quota has throttled it: there isn't one, or it has counted nothing
 }
 
 // A Trace is what the execution trace of a program says about it. All times are since its first event.
@@ -44,19 +44,19 @@ type Trace struct {
 	Doubt     string
 	Frozen    float64 // the share of wall time that the program was frozen: Throttled + Contended
 	Throttled float64 // the share by a quota; it contains Hidden
-	Hidden    float64 // the share in which nothing was to do as far as is known, before a refill
+	Hidden    float64 // the share in which there was nothing to do as far as known, before a refill
 	Contended float64 // the share by other programs
 	Neighbour bool    // at the rhythm of a quota, which is another group's
 	CPUs      float64 // that the program got in frozen periods: the quota, if it is throttled
 	CPUsBy    string  // "samples" or "procs", the better and the worse way to know
 	Busy      float64 // Ps that were busy on the mean, outside freezes
-	Idle      float64 // the share in silences with nothing to do as far as is known: a late wake-up is in there
+	Idle      float64 // the share in silences with nothing to do as far as known: a late wake-up is in there
 	Rhythm    freeze.Rhythm
 	Threshold time.Duration // a freeze is at least so long
 
 	Freezes []Freeze // in the order of time
 	Left    int      // freezes that are not in the list, the shortest
-	Longest []Moment // the ten longest, with who was there
+	Longest []Moment // the ten longest, with the goroutines that were there
 
 	Silence  Silence
 	Samples  *Samples
@@ -76,13 +76,13 @@ type Freeze struct {
 	Start  time.Duration
 	End    time.Duration
 	Refill bool // it ended at the phase of the period
-	Idle   bool // hidden: nothing was to do as far as is known
+	Idle   bool // hidden: there was nothing to do as far as known
 }
 
 // Length is how long it took.
 func (f Freeze) Length() time.Duration { return f.End - f.Start }
 
-// A Moment is a freeze and who was there.
+// A Moment is a freeze and the goroutines that were there.
 type Moment struct {
 	Freeze
 	Running  []Goroutine // at most 8

@@ -1,14 +1,14 @@
-// Package freeze answers: do these standstills have the rhythm of a CPU quota? In go the gaps in which a program stood
-// still though it had something to do, out come the period and the phase at which they end, and a verdict: throttled,
-// contended, both, or unsure. [FullHost] is the other half of contended: are the CPUs in use? It is arithmetic; it reads no
-// clock, trace or file, and does not know how a gap was found.
+// Package freeze answers: do these standstills have the rhythm of a CPU quota? In go the gaps in which a program stood still although it
+// had something to do; out come the period and the phase at which they end, and a verdict: throttled, contended, both, or unsure.
+// [FullHost] is the other half of contended: are the CPUs in use? It is arithmetic; it reads no clock, trace or file, and does not know how
+// a gap was found.
 //
-// The kernel's timer refills a group's quota at one phase of its period, for as long as the group lives: it keeps the
-// phase when the group was idle (hrtimer_forward_now in start_cfs_bandwidth; measured over a minute of bursts with up to
-// 1.8 s between them: 35 freezes ended within 0.5 ms). So all freezes of a quota end at that phase, give or take the time until the
-// thread gets its CPU, and those of two quotas at two. A gap because another program had the CPU ends when it pleases the scheduler.
+// The kernel's timer refills a group's quota at one phase of its period, for as long as the group lives: it keeps the phase when the group
+// was idle (hrtimer_forward_now in start_cfs_bandwidth; measured over a minute of bursts with up to 1.8 s between them: 35 freezes ended
+// within 0.5 ms). So all freezes of a quota end at that phase, give or take the time until the thread gets its CPU, and those of two quotas
+// at two. A gap made by another program that had the CPU ends whenever the scheduler likes.
 //
-// Not found: a period that is no whole number of milliseconds, unless it is given, and one that was changed half-way.
+// Not found: a period that isn't a whole number of milliseconds, unless it is given, and one that was changed half-way.
 package freeze
 
 import (
@@ -30,7 +30,7 @@ type Gap struct {
 // Length is how long nothing moved.
 func (g Gap) Length() time.Duration { return g.End - g.Start }
 
-// weight is the length in the search for a rhythm: a few gaps of seconds, which no quota makes, must not outweigh all.
+// weight is the length in the search for a rhythm: a few gaps of seconds, which no quota makes, must not outweigh all others.
 func (g Gap) weight() float64 { return float64(min(g.Length(), longest)) }
 
 // A Rhythm is what the ends of some gaps have in common.
@@ -38,7 +38,7 @@ type Rhythm struct {
 	Period time.Duration // 0: there are no gaps
 	Given  bool          // the period was known, not searched for
 	Phase  time.Duration // the time within a period, since the beginning of the observation, at which most gap time ends
-	Offset time.Duration `json:",omitempty"` // from there to the phase of a second quota; 0: there is none
+	Offset time.Duration `json:",omitempty"` // from there to the phase of a second quota; 0: there isn't one
 	Window time.Duration // a gap ends at a phase if it ends at most this far from it
 
 	R      float64 // mean resultant length of the ends, weighted with the length of the gaps: 1 is at the phases, 0 is anywhere
@@ -54,15 +54,15 @@ type Rhythm struct {
 	Weight float64       // the number of equally long gaps that would say as much
 }
 
-// Shortest and longest period that are searched for. The kernel allows 1 ms to 1 s; below 5 ms a window of the phase
-// would be as wide as the jitter, above 250 ms nobody has been seen.
+// Shortest and longest period that are searched for. The kernel allows 1 ms to 1 s; below 5 ms a window of the phase would be as wide as
+// the jitter, none has been seen above 250 ms.
 const (
 	shortest = 5 * time.Millisecond
 	longest  = 250 * time.Millisecond
 	usual    = 100 * time.Millisecond // the default of the kernel, of Docker and of Kubernetes
 )
 
-// Quotas are those that may hold a program up, its group's and those of the groups above it, as far as is known.
+// Quotas are the known ones that may hold a program up: its group's and those of the groups above it.
 type Quotas struct {
 	Period time.Duration // that they have in common; 0: it is not known, or they differ
 	Levels int           // how many there are; 0: not known
@@ -91,7 +91,7 @@ func Seen(l cgroup.Limits) (q Quotas) {
 	return q
 }
 
-// With are the quotas where the kernel counted that: what holds a program up besides the one in force is another.
+// With are the quotas where the kernel counted that: what holds a program up besides the quota in force is another quota.
 func (q Quotas) With(t cgroup.Throttling) Quotas {
 	if HeldAbove(t) {
 		q.Levels = max(q.Levels, 2)
@@ -109,7 +109,7 @@ func HeldAbove(t cgroup.Throttling) bool {
 // Find looks for the rhythm of the gaps at the period of the quotas, or at every whole millisecond from 5 to 250 if that is not
 // known. Gaps may be in any order.
 func Find(gaps []Gap, q Quotas) Rhythm {
-	// A gap that does not end after it starts is none. With some, the weights might come to 0.
+	// A gap that does not end after it starts isn't one. With such gaps, the weights might add up to 0.
 	gaps = slices.DeleteFunc(slices.Clone(gaps), func(g Gap) bool { return g.Length() <= 0 })
 	if len(gaps) == 0 {
 		return Rhythm{Given: q.Period > 0, Luck: 1}
@@ -175,7 +175,7 @@ func search(gaps []Gap) (best time.Duration) {
 			best, score = period, s
 		}
 	}
-	// A program has rhythms of its own that divide that of its quota: Go looks every 10 ms who has run for too long.
+	// A program has rhythms of its own that divide that of its quota: Go checks every 10 ms which goroutine has run for too long.
 	for period := longest / best * best; period > best; period -= best {
 		if rs[period] >= 0.75*rs[best] {
 			return period
@@ -197,7 +197,7 @@ func favour(period time.Duration) float64 {
 	return 0
 }
 
-// round is a period that somebody may have written into a file.
+// round reports whether a period is one that someone may have written into a file.
 func round(period time.Duration) bool {
 	switch period / time.Millisecond {
 	case 5, 10, 20, 25, 50, 100, 150, 200, 250:
@@ -241,8 +241,8 @@ func effective(gaps []Gap) float64 {
 	return sum * sum / squares
 }
 
-// window is half the width of the phase: on a quiet machine ends lie within 0.1 ms, on a busy one a thread waits for its
-// CPU after the refill. A tenth of the period is the most that says something: a fifth of all ends is in it by chance.
+// window is half the width of the phase: on a quiet machine ends are within 0.1 ms, on a busy one a thread waits for its CPU after the
+// refill. A tenth of the period is the most that says something: a fifth of all ends is in it by chance.
 func window(period time.Duration) time.Duration {
 	return min(4*time.Millisecond, period/10)
 }
@@ -294,8 +294,8 @@ func (r Rhythm) EndsFirst(g Gap) bool {
 	return r.Ends(g)
 }
 
-// AtRefill is the rhythm with the phase of the refill. Where most gaps run past it, and many of them for about as long, most end
-// at a later phase. But at the refill itself the most time is before one: of gaps that end sooner than the phase is, nothing is.
+// AtRefill is the rhythm with the phase of the refill. If most gaps run past it, and many of them by about as much, most end at a later
+// phase. But most gap time is before a phase at the refill itself: none of a gap that ends before the phase is.
 func (r Rhythm) AtRefill(gaps []Gap) Rhythm {
 	const steps, clear = 50, 1.02
 	frozen := func(r Rhythm) (sum float64) {
@@ -315,8 +315,8 @@ func (r Rhythm) AtRefill(gaps []Gap) Rhythm {
 	return best
 }
 
-// CutAll takes from gaps what is after a refill in them: from then on the quota held nobody up. A gap with no refill in it is
-// left out, for no quota ended it. In one with several of them, each period counts for as long as gaps mostly take.
+// CutAll takes from gaps what is after a refill in them: from then on the quota held nothing up. A gap without a refill in it is left out,
+// since no quota ended it. In one with several of them, each period counts for as long as gaps mostly take.
 func (r Rhythm) CutAll(gaps []Gap) (frozen []Gap) {
 	if r.Period <= 0 {
 		return gaps
@@ -391,7 +391,7 @@ type Verdict struct {
 // The thresholds come from the simulations in freeze_test.go and from the traces and heartbeats of bench/trace on two
 // CPUs: quotas had R from 0.85 to 0.99 on a quiet machine and from 0.57 on a busy one, other programs up to 0.17.
 const (
-	littleGap = 0.01  // of wall time: any machine stands still so much
+	littleGap = 0.01  // of wall time: any machine stands still that much
 	fewGaps   = 0.002 // of wall time: less is nothing, whatever its rhythm
 	clearR    = 0.6   // a quota, and little else
 	mixedR    = 0.4   // a quota and other programs
@@ -423,7 +423,7 @@ func (r Rhythm) Judge(wall time.Duration, k Kernel) Verdict {
 	return Verdict{Cause: Contended, Contended: share, Why: "the standstills have no rhythm: " + rhythm}
 }
 
-// LikeQuota reports whether gaps have the rhythm of a quota, whosever it is.
+// LikeQuota reports whether gaps have the rhythm of a quota, no matter whose.
 func (r Rhythm) LikeQuota(wall time.Duration) bool {
 	return float64(r.Time) >= fewGaps*float64(wall) && r.likeQuota()
 }
@@ -440,12 +440,11 @@ func (r Rhythm) phases() string {
 	return "one phase"
 }
 
-// odd: two programs that take turns on a CPU, a tick or a slice each, have a rhythm too: 8 ms at HZ=250. Nobody chose such a
-// period for a quota.
+// odd: two programs that take turns on a CPU, a tick or a slice each, have a rhythm too: 8 ms at HZ=250. No one chooses such a period for a
+// quota.
 func (r Rhythm) odd() bool { return !r.Given && !round(r.Period) }
 
-// judgeQuota says whose quota it is that gaps have the rhythm of: the own one, or that of a neighbour for which one has to
-// wait.
+// judgeQuota says whose quota's rhythm the gaps have: the program's own, or that of a neighbour that it has to wait for.
 func (r Rhythm) judgeQuota(wall time.Duration, share float64, k Kernel, rhythm string) Verdict {
 	own := share * r.Refills()
 	beside := Verdict{Cause: Contended, Contended: share, Neighbour: true, Why: rhythm}
@@ -481,7 +480,7 @@ func (r Rhythm) judgeQuota(wall time.Duration, share float64, k Kernel, rhythm s
 	return v
 }
 
-// couldTell: with so many gaps a quota would have been seen.
+// couldTell: with that many gaps a quota would have been seen.
 func (r Rhythm) couldTell() bool {
 	return r.Luck < rareLuck || r.Weight*clearR*clearR > -math.Log(rareLuck)
 }

@@ -68,8 +68,7 @@ func (w world) truth() float64 {
 	return w.frozen * (1 - w.skip)
 }
 
-// TestSimulation holds how often a cause is named in made-up worlds. Of what a world must never be called there is none
-// in all its runs.
+// TestSimulation checks how often a cause is named in made-up worlds. A cause that a world must never have is not named in any of its runs.
 func TestSimulation(t *testing.T) {
 	slowtest.Plain(t)
 	const runs = 200
@@ -138,8 +137,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestTwoQuotas: a pod's quota and its container's, of which the one refills some time after the other. Where both are known, all of
-// the time is theirs; where they are not, it is not said that nothing stopped it, nor that others did.
+// TestTwoQuotas: a pod's quota and its container's, one of which refills some time after the other. Where both are known, all of the time
+// is theirs; where they are not, the verdict is neither that nothing stopped it nor that others did.
 func TestTwoQuotas(t *testing.T) {
 	slowtest.Plain(t)
 	for offset := 15 * ms; offset <= 85*ms; offset += 5 * ms {
@@ -228,7 +227,7 @@ func TestWith(t *testing.T) {
 	}
 }
 
-// TestTurns: two programs take turns on a CPU, so the gaps of each have a rhythm. It is no quota.
+// TestTurns: two programs take turns on a CPU, so the gaps of each have a rhythm. It isn't a quota's.
 func TestTurns(t *testing.T) {
 	for _, turns := range []struct{ own, other time.Duration }{{4 * ms, 4 * ms}, {4 * ms, 8 * ms}, {3 * ms, 3 * ms}, {4 * ms, 40 * ms}} {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -246,9 +245,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestNeighbour: a program stands still while another group runs, from that one's refill until its quota is used up. Its ends
-// scatter, its starts don't. However it looks, it is not called throttled; where the kernel or the starts tell, it is called
-// contended.
+// TestNeighbour: a program stands still while another group runs, from that one's refill until its quota is used up. Its ends scatter, its
+// starts don't. However it looks, it is not called throttled; where the kernel or the starts show it, it is called contended.
 func TestNeighbour(t *testing.T) {
 	for _, scatter := range []time.Duration{0, ms, 2 * ms, 5 * ms, 10 * ms} {
 		for _, own := range []struct {
@@ -271,7 +269,7 @@ func TestNeighbour(t *testing.T) {
 				if v.Cause == Throttled || v.Throttled > 0 {
 					t.Fatalf("±%v, %s: %+v", scatter, own.name, v)
 				}
-				// With ends as sharp as the starts nobody can tell; with ends anywhere there is no rhythm of a quota.
+				// With ends as sharp as the starts it can't be known; with ends anywhere there is no rhythm of a quota.
 				if unclear := !own.kernel.Counts && (scatter < 2*ms || scatter > 5*ms); !unclear && v.Cause != own.want {
 					t.Errorf("±%v, %s: %s (%s), want %s", scatter, own.name, v.Cause, v.Why, own.want)
 				}
@@ -348,7 +346,7 @@ func TestCutAll(t *testing.T) {
 		{30 * ms, 101 * ms},  // until the refill
 		{130 * ms, 220 * ms}, // past it
 		{225 * ms, 240 * ms}, // without one
-		{330 * ms, 615 * ms}, // past three: of the middle ones only as much as mostly
+		{330 * ms, 615 * ms}, // past three: the middle ones count only as much as gaps mostly take
 		{640 * ms, 700 * ms}, // until the refill
 		{1000 * ms, 1099 * ms},
 	})
@@ -401,7 +399,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// FuzzFind: whatever the gaps, the numbers are numbers.
+// FuzzFind: for any gaps, the numbers are numbers.
 func FuzzFind(f *testing.F) {
 	f.Add(int64(0), int64(1), int64(5), int64(9), int64(0), 0)
 	f.Add(int64(-5), int64(-1), int64(1<<60), int64(1<<61), int64(1), 2)

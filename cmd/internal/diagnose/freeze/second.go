@@ -2,14 +2,14 @@ package freeze
 
 import "math"
 
-// Kubelets give a pod of one container its quota twice: on the container's group and on the pod's. Each group's timer began when the
-// group did, so that their refills are at two phases of the same period. After a refill of the one, only what the other has left is
-// to be had, so that the two hold the program up in turn.
+// Kubelets give a pod of one container its quota twice: on the container's group and on the pod's. Each group's timer began when the group
+// did, so that their refills are at two phases of the same period. After a refill of one, only what is left of the other can be used, so
+// that the two hold the program up in turn.
 
-// From the first phase to the second are at least so many windows: what ends sooner may be a thread that was late after the refill.
+// There are at least this many windows from the first phase to the second: what ends sooner may be a thread that was late after the refill.
 const clearOfFirst = 3
 
-// A second quota ends at least so much of the gap time. By chance fewer gaps end together.
+// A second quota ends at least this share of the gap time. By chance fewer gaps end together.
 const leastSecond = 0.1
 
 // withSecond is the rhythm with the phase of a second quota, if the gaps that end far from the first phase have one of their own.
@@ -41,8 +41,8 @@ func (r Rhythm) withSecond(gaps []Gap) Rhythm {
 	return two
 }
 
-// bunched is the most that the chance can be that of n ends, which are anywhere, such a share is in one window: Chernoff's bound, for
-// each of the windows.
+// bunched is an upper bound on the chance that, of n ends placed anywhere, that share is in one window: Chernoff's bound, for each of the
+// windows.
 func (r Rhythm) bunched(n, share, chance float64) float64 {
 	if share <= chance {
 		return 1

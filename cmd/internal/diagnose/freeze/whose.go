@@ -9,14 +9,14 @@ import (
 	"github.com/unthrottle/unthrottle/cgroup"
 )
 
-// A Kernel is what the kernel says of a group in the very time of an observation. The zero value says nothing.
+// A Kernel is what the kernel says about a group for exactly the time of an observation. The zero value says nothing.
 type Kernel struct {
 	Counts bool
 	Most   time.Duration // that quotas held it up, its own and those above it, summed over CPUs: it stood still for no longer because of them
 	Far    bool          // not counted: its limit is too far above what it used to have held it up
 }
 
-// Counted is what the kernel says of a group under a limit on so many levels, of which it counted t in that time.
+// Counted is what the kernel says of a group with limits on that many levels, for which it counted t in that time.
 func Counted(state cgroup.State, levels int, t cgroup.Throttling) Kernel {
 	switch {
 	case t.LocalKnown: // by any level
@@ -26,7 +26,7 @@ func Counted(state cgroup.State, levels int, t cgroup.Throttling) Kernel {
 	case state == cgroup.Limited && t.Owner.Throttled > 0:
 		return Kernel{Counts: true, Most: t.Held()}
 	}
-	return Kernel{} // a group above, whose counts nobody sees, may do it
+	return Kernel{} // a group above, whose counts can't be seen, may do it
 }
 
 // Never reports whether no quota can have held the group up.
@@ -46,18 +46,18 @@ func (k Kernel) Share(wall time.Duration) float64 {
 // Whose quota a rhythm is of.
 type Whose string
 
-// A neighbour with a quota has a rhythm, too: it runs from its refill until it has used up its quota, always at one phase,
-// and who has to wait for it stands still meanwhile. Such standstills begin with a timer, and end when some CPU time has been
-// used, which the scheduler notices at one of its ticks. With an own quota it is the other way round.
+// A neighbour with a quota has a rhythm, too: it runs from its refill until it has used up its quota, always at one phase, and a program
+// that has to wait for it stands still meanwhile. Such standstills begin with a timer, and end when some CPU time has been used, which the
+// scheduler notices at one of its ticks. With the program's own quota it is the other way round.
 const (
 	Own       Whose = "own"
 	Neighbour Whose = "neighbour"
 	Either    Whose = "either"
 )
 
-// clearLead is how much more of the one edges than of the other must be at one phase. In traces of bench/trace the ends of
-// own freezes led by 0.24 to 0.75, also on a busy host; beside a neighbour the starts led by up to 0.47, or the ends by 0.07
-// at most. Where a trace has so few events that both edges are those of the runtime's monitor, they tell nothing.
+// clearLead is how many more edges of one kind than of the other must be at one phase. In traces of bench/trace the ends of a program's own
+// freezes led by 0.24 to 0.75, also on a busy host; next to a neighbour the starts led by up to 0.47, or the ends by 0.07 at most. Where a
+// trace has so few events that both edges are those of the runtime's monitor, they show nothing.
 //
 // But a neighbour that has to wait for its own start, 2 ms on the mean, and whose quota ends at a tick, begins at no phase and
 // ends at one: in a simulation of that the ends led by up to 0.33. Only a sharper lead is sure.
@@ -69,7 +69,7 @@ const (
 // lead is how much more often standstills end at one phase than they begin at one.
 func (r Rhythm) lead() float64 { return r.EndsAtOne - r.StartsAtOne }
 
-// Whose tells from the edges of the standstills whose quota it is.
+// Whose says, from the edges of the standstills, whose quota it is.
 func (r Rhythm) Whose() Whose {
 	switch lead := r.lead(); {
 	case lead >= clearLead:
@@ -80,8 +80,8 @@ func (r Rhythm) Whose() Whose {
 	return Either
 }
 
-// edges says how many of the refills with a standstill before them have a start, and an end, at one time before or after a refill.
-// Some standstills more may be before one, because of others.
+// edges says how many of the refills with a standstill before them have a start, and an end, at one time before or after a refill. A few
+// more standstills may be before one, because of other programs.
 func edges(gaps []Gap, r Rhythm) (starts, ends float64) {
 	var first, last []edge
 	refills := map[time.Duration]bool{}

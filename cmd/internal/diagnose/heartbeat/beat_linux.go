@@ -11,18 +11,17 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
-// Beat is the heartbeat: it waits for a line from in, beats, and writes pulses to out, until that fails because nobody
-// reads them any more. Its process does nothing else.
+// Beat is the heartbeat: it waits for a line from in, beats, and writes pulses to out, until that fails because they are no longer read.
+// Its process does nothing else.
 //
-// The sleep is a system call that the Go scheduler does not know about. Otherwise its monitor would take the P away within
-// each sleep, and look for the next such call every 20 µs.
+// The sleep is a system call that the Go scheduler does not know about. Otherwise its monitor would take the P within each sleep, and look
+// for the next such call every 20 µs.
 func Beat(in io.Reader, out io.Writer) error {
 	if err := watcher.AwaitBegin(in); err != nil {
 		return err
 	}
-	// Without this the kernel may put off each wake-up by 50 µs. It applies to this thread. The goroutine
-	// stays on it without being locked to it: a locked one would make the monitor switch threads to let others run, and there are
-	// none.
+	// Without this the kernel may put off each wake-up by 50 µs. It applies to this thread. The goroutine stays on it without being locked
+	// to it: a locked one would make the monitor switch threads to let others run, and there aren't any.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	var p Pulse
 	var line []byte

@@ -1,14 +1,14 @@
-// Package heartbeat answers: when does the kernel let nothing run in this cgroup, and why? A process of its own sleeps for
-// 2 ms again and again inside the group. It uses less than a hundredth of a CPU, so that nothing but a quota can make it
-// late for long: if it wakes 3 ms late or more, the group stood still.
+// Package heartbeat answers: when does the kernel let nothing run in this cgroup, and why? A process of its own repeatedly sleeps for 2 ms
+// inside the group. It uses less than a hundredth of a CPU, so that nothing but a quota can make it late for long: if it wakes 3 ms late or
+// more, the group stood still.
 //
 // In goes the group, by a process in it; out come the freezes as they happen ([Start]), what the kernel counted meanwhile
 // ([Sampler]), and a verdict on both ([Observation.Judge]). It needs no privilege for its own group, and no help from the
 // programs in it. Linux only.
 //
-// It does not see freezes shorter than some 3 ms, and not contention: a thread that mostly sleeps is given a CPU at once
-// however busy the host is (0.4 % late beside three spinners on two CPUs). So contention is recognised by what the kernel
-// counted: how long the group's threads waited for a CPU, and who else used it.
+// It does not see freezes shorter than some 3 ms, and not contention: a thread that mostly sleeps is given a CPU at once however busy the
+// host is (0.4 % late next to three spinners on two CPUs). So contention is recognised by what the kernel counted: how long the group's
+// threads waited for a CPU, and who else used it.
 package heartbeat
 
 import (
@@ -46,8 +46,8 @@ type Pulse struct {
 // for 49.7 and 24.7 % of the time, by the kernel's count, it reported 49.5 and 24.4.
 func newFreeze(due, woke time.Duration) freeze.Gap { return freeze.Gap{Start: due, End: woke} }
 
-// A pacer makes the heartbeat sleep longer where a beat is expensive: on a busy host with cold caches, in a virtual machine whose
-// timers are slow. A beat took 13 µs on a quiet machine, and 45 beside ten busy threads.
+// A pacer makes the heartbeat sleep longer where a beat is expensive: on a busy host with cold caches, in a virtual machine whose timers
+// are slow. A beat took 13 µs on a quiet machine, and 45 next to ten busy threads.
 type pacer struct {
 	sleep time.Duration
 	at    time.Duration // when sleep was last adjusted

@@ -13,9 +13,9 @@ import (
 // readOnly is the error of a file in a container's own view of its groups.
 const readOnly = unix.EROFS
 
-// joinUnmounted moves a process into the group of another one where all mounts of the groups are read-only, as in a container. It
-// takes CAP_SYS_ADMIN and the host's cgroup namespace, which a privileged container has. The hierarchy is opened again, and mounted
-// nowhere, so nobody else sees it.
+// joinUnmounted moves a process into the group of another one where all mounts of the groups are read-only, as in a container. It takes
+// CAP_SYS_ADMIN and the host's cgroup namespace, which a privileged container has. The hierarchy is opened again, and mounted nowhere, so
+// no other process sees it.
 func joinUnmounted(l cgroup.Limits, pid int, beat []byte) error {
 	kind, controllers := "cgroup2", ""
 	if l.Version == cgroup.V1 {

@@ -13,7 +13,7 @@ import (
 // keptMost is how many freezes are kept, the newest: at ten a second those of half an hour.
 const keptMost = 20000
 
-// An Observation is what a heartbeat has told so far. The zero value is one that has not begun.
+// An Observation is what a heartbeat has reported so far. The zero value is one that has not begun.
 type Observation struct {
 	Wall    time.Duration
 	Beats   int64
@@ -52,7 +52,7 @@ func (o *Observation) since() time.Duration {
 	return o.Kept[0].Start
 }
 
-// Newest is the observation of the last so many freezes only, for a quick verdict.
+// Newest is the observation of the last n freezes only, for a quick verdict.
 func (o *Observation) Newest(n int) *Observation {
 	if len(o.Kept) <= n {
 		return o
@@ -72,7 +72,7 @@ type Evidence struct {
 	ThreadsKnown      bool
 	Threads, Unread   int
 	Run, Waited       time.Duration // of the group's threads that were seen twice
-	Used              time.Duration // CPU time of the group; of these threads only, if nobody counts more
+	Used              time.Duration // CPU time of the group; of these threads only, if nothing else is counted
 	Group, System     procs.Pressure
 	Affinity          int           // CPUs that the group may run on; 0: not known
 	Busy, Steal       time.Duration // of the host, summed over CPUs
@@ -119,7 +119,7 @@ func ratio(part, whole time.Duration) float64 {
 	return float64(part) / float64(whole)
 }
 
-// Where evidence begins. Two busy threads alone on two CPUs waited for 1 % of their time; beside three spinners, for 50 %.
+// Where evidence begins. Two busy threads alone on two CPUs waited for 1 % of their time; next to three spinners, for 50 %.
 const (
 	seldomThrottled = 0.01 // of the periods, or of the time: less is not worth a word
 	oftenThrottled  = 0.1  // of the periods, and
@@ -130,7 +130,7 @@ const (
 	manyWait        = 0.2  // threads that wait on average: those that run for microseconds wait about as long for each start
 	othersUse       = 0.1  // of the host's CPUs
 	muchSteal       = 0.02 // of the host's CPUs
-	littleLate      = 0.05 // of the time: a heartbeat that is late no more than that, where so much is stolen, says nothing of the group
+	littleLate      = 0.05 // of the time: a heartbeat that is late no more than that, where that much is stolen, says nothing about the group
 )
 
 // A Verdict is what stood in the way of the group.
@@ -153,7 +153,7 @@ func (o *Observation) Judge(q freeze.Quotas, e Evidence) Verdict {
 	r := freeze.Find(o.Kept, q)
 	j := r.Judge(wall, k)
 	if q.Period > 0 && j.Cause != freeze.Throttled {
-		// The quota that freezes it may be another than the one that is seen.
+		// The quota that freezes it may not be the one that is seen.
 		if searched := freeze.Find(o.Kept, freeze.Quotas{}); searched.Judge(wall, k).Cause == freeze.Throttled {
 			r, j = searched, searched.Judge(wall, k)
 		}
@@ -182,14 +182,14 @@ func (o *Observation) Judge(q freeze.Quotas, e Evidence) Verdict {
 		v.contention(j, e, o.Share())
 	}
 	if v.Cause == freeze.Throttled {
-		// So many threads of its own may be in the heartbeat's way that its ends hardly have the rhythm of the limit's period.
+		// There may be so many threads of the group in the heartbeat's way that its ends hardly have the rhythm of the limit's period.
 		known := r.Given && e.Owner.Throttled >= fewThrottled && e.ThrottledShare() >= mostThrottled
 		v.cut((j.Cause == freeze.Throttled || known) && (r.Offset > 0 || !e.aboveToo()), o, e, k) // two groups refill at two phases
 	}
 	return v
 }
 
-// JudgeCounts says what stood in the way of a group in which there was no heartbeat, by what the kernel has counted alone.
+// JudgeCounts says what stood in the way of a group in which there was no heartbeat, from what the kernel has counted alone.
 func (e *Evidence) JudgeCounts() Verdict {
 	v := Verdict{Cause: freeze.None, Why: []string{}}
 	say := func(format string, args ...any) { v.Why = append(v.Why, fmt.Sprintf(format, args...)) }
@@ -229,7 +229,7 @@ func (e *Evidence) aboveToo() bool {
 	return freeze.HeldAbove(e.Throttling) && ratio(e.Held()-e.Owner.ThrottledTime, e.Wall) >= littleLate
 }
 
-// uncounted reports whether the limit that is seen has throttled nothing, and nobody knows what those above did.
+// uncounted reports whether the visible limit has throttled nothing, and it is not known what those above did.
 func (e *Evidence) uncounted() bool {
 	return !e.LocalKnown && e.Limit == cgroup.Limited && e.Owner.Known && e.Owner.Throttled == 0
 }
@@ -276,7 +276,7 @@ func (o *Observation) tooShort() string {
 	return ""
 }
 
-// fullOfOthers reports whether the host's CPUs are in use, and others than the group have their part in that.
+// fullOfOthers reports whether the host's CPUs are in use, in part by programs outside the group.
 func (e *Evidence) fullOfOthers() bool {
 	return freeze.FullHost(ratio(e.Busy+e.Steal, e.Wall), e.CPUs) && e.Others() >= othersUse*float64(e.CPUs)
 }
@@ -286,8 +286,8 @@ func (e *Evidence) stolen() bool {
 	return e.CPUs > 0 && ratio(e.Steal, e.Wall) >= muchSteal*float64(e.CPUs)
 }
 
-// keptFrom reports whether others had CPUs that the group's threads waited for, whatever the mean over the host says: the
-// group has a part of its CPUs only, or they were used for a part of the time. It did not use those itself that it may.
+// keptFrom reports whether other programs had CPUs that the group's threads waited for, whatever the mean over the host says: the group may
+// use only some of the host's CPUs, or they were in use only part of the time. The group did not use up its own CPUs itself.
 func (e *Evidence) keptFrom() bool {
 	cpus := e.CPUs
 	if e.Affinity > 0 {
@@ -297,7 +297,7 @@ func (e *Evidence) keptFrom() bool {
 		!freeze.FullHost(ratio(e.Used, e.Wall), cpus) && e.Others() >= othersUse*float64(e.CPUs)
 }
 
-// contention looks for evidence of it, where there is no sign of a quota. share is the frozen part of the time.
+// contention looks for evidence of contention, where there is no sign of a quota. share is the frozen part of the time.
 func (v *Verdict) contention(j freeze.Verdict, e Evidence, share float64) {
 	waited := e.ThreadsKnown && e.WaitShare() >= longWait
 	full := freeze.FullHost(ratio(e.Busy+e.Steal, e.Wall), e.CPUs)

@@ -16,7 +16,7 @@ const ms = time.Millisecond
 // usual is what is known of a quota.
 var usual = freeze.Quotas{Period: 100 * ms, Levels: 1}
 
-// quota is what a heartbeat tells of a quota: so much frozen at the end of each period.
+// quota is what a heartbeat reports of a quota: that much frozen at the end of each period.
 func quota(wall, period, frozen time.Duration) *Observation {
 	o := &Observation{}
 	for end := period + 7*ms; end < wall; end += period {
@@ -168,8 +168,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeBehind: sixteen busy threads under half a CPU, and a heartbeat that has to wait for its turn behind them. What is
-// after the refill is no freeze, and no sign of a busy host.
+// TestJudgeBehind: sixteen busy threads under half a CPU, and a heartbeat that has to wait for its turn behind them. What is after the
+// refill isn't a freeze, or a sign of a busy host.
 func TestJudgeBehind(t *testing.T) {
 	made := func() *Observation { return uneven(quota(10*time.Second, 100*ms, 65*ms)) }
 	for name, c := range map[string]struct {
@@ -218,7 +218,7 @@ func TestObservation(t *testing.T) {
 	}
 }
 
-// TestJudgeAbove has a pod's quota beside its container's: the container's own count is a part of it only.
+// TestJudgeAbove has a pod's quota besides its container's: the container's own count is only a part of it.
 func TestJudgeAbove(t *testing.T) {
 	v := quota(10*time.Second, 100*ms, 75*ms).Judge(usual, host(func(e *Evidence) {
 		e.Owner.Throttled, e.Owner.ThrottledTime, e.Local, e.Waited = 48, 2*time.Second, 14*time.Second, 60*time.Second
@@ -250,7 +250,7 @@ func TestJudgeTwo(t *testing.T) {
 	}
 }
 
-// TestJudgeShares has both a quota and a busy host: what the kernel has not counted was no throttling.
+// TestJudgeShares has both a quota and a busy host: what the kernel has not counted wasn't throttling.
 func TestJudgeShares(t *testing.T) {
 	o := noise(10*time.Second, 100, 20*ms)
 	v := o.Judge(usual, host(func(e *Evidence) {

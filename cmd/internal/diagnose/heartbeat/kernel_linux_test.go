@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
-// This test binary is the heartbeat, or a program that is busy in so many threads, when HEARTBEAT_TEST says so.
+// This test binary is the heartbeat, or a program with a number of busy threads, when HEARTBEAT_TEST says so.
 func TestMain(m *testing.M) {
 	switch role := os.Getenv("HEARTBEAT_TEST"); role {
 	case "":
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// busy starts a program in g that is busy in so many threads until the test ends.
+// busy starts a program in g that is busy in that many threads until the test ends.
 func busy(t *testing.T, g *kerneltest.Group, threads int) int {
 	t.Helper()
 	cmd := g.Command(os.Args[0])
@@ -55,7 +55,7 @@ func busy(t *testing.T, g *kerneltest.Group, threads int) int {
 	return cmd.Process.Pid
 }
 
-// watch watches a process's group until it has seen so much time.
+// watch watches a process's group until it has seen that much time.
 func watch(t *testing.T, pid int, d time.Duration) (Observation, Evidence, Verdict) {
 	t.Helper()
 	h, err := Start(Options{PID: pid, Command: []string{os.Args[0]}, Env: []string{"HEARTBEAT_TEST=beat"}})

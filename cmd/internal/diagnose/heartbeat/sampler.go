@@ -16,8 +16,8 @@ type Sample struct {
 	At         time.Time
 	Throttling cgroup.Throttling
 
-	// How long the group's threads ran, and how long they could have run and waited, as far as they were seen in two
-	// readings. The heartbeat's and our own are left out.
+	// How long the group's threads ran, and how long they could have run and waited, counting those seen in two readings. The heartbeat's
+	// and our own are left out.
 	Run, Waited  time.Duration
 	ThreadsKnown bool
 	Threads      int // at the last reading

@@ -23,7 +23,7 @@ func tree(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// TestSampler reads a made-up cgroup v2 with two processes, beside the heartbeat.
+// TestSampler reads a made-up cgroup v2 with two processes besides the heartbeat.
 func TestSampler(t *testing.T) {
 	root := t.TempDir()
 	tree(t, root, map[string]string{

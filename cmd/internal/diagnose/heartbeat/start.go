@@ -116,14 +116,14 @@ func (h *Heart) read(line string) error {
 	return nil
 }
 
-// Pulses delivers what the heartbeat reports, ten times a second while the group runs. It must be read until it is closed, which
-// is at Stop, or because the heartbeat has ended by itself.
+// Pulses delivers what the heartbeat reports, ten times a second while the group runs. It must be read until it is closed, which is at
+// Stop, or because the heartbeat has ended on its own.
 func (h *Heart) Pulses() <-chan Pulse { return h.pulses }
 
 // PID is the heartbeat's process.
 func (h *Heart) PID() int { return h.process.PID() }
 
-// Stop ends the heartbeat. It returns an error if the heartbeat had ended by itself.
+// Stop ends the heartbeat. It returns an error if the heartbeat had ended on its own.
 func (h *Heart) Stop() error {
 	var ended error
 	h.once.Do(func() {

@@ -20,7 +20,7 @@ type Watch struct {
 	Length  time.Duration // 0: until it is interrupted
 	Command []string      // as in Options
 
-	// Who wants to look on is told: once at the beginning, of each whole second that is over, and of what came after it.
+	// Callbacks for a caller that wants to look on: once at the beginning, for each whole second that is over, and for what came after it.
 	OnStart  func()
 	OnSecond func(n int, since Evidence)
 	OnPulse  func(n int)
@@ -31,15 +31,14 @@ type Watch struct {
 	Name     string // of the process
 	Seen     Observation
 	Stopped  bool   // before Length was over
-	Ended    string // why it ended early by itself
+	Ended    string // why it ended early on its own
 	Warnings []string
 
 	sampler     *Sampler
 	first, last Sample
 }
 
-// Run watches. If the heartbeat dies, died tells why, and what was seen before counts all the same; err means that nothing was
-// seen.
+// Run watches. If the heartbeat dies, died says why, and what was seen before still counts; err means that nothing was seen.
 func (w *Watch) Run(ctx context.Context) (died, err error) {
 	if err := w.start(); err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func (w *Watch) start() error {
 // heartTimeout is how much longer than planned the heartbeat is waited for: nothing can run in a group that is frozen.
 const heartTimeout = 5 * time.Second
 
-// follow takes what the heartbeat tells until it is time to end.
+// follow takes what the heartbeat reports until it is time to end.
 func (w *Watch) follow(ctx context.Context) {
 	var late <-chan time.Time
 	if w.Length > 0 {

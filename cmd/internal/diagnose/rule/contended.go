@@ -47,10 +47,10 @@ func contended(f *Facts) (finding.Finding, bool) {
 	return found, true
 }
 
-// queued reports whether the run queues say that others have the CPUs, and the share of the time in which its threads waited
-// when they could have run. That counts only on a system whose CPUs are in use: threads that run for a few microseconds at a
-// time wait about as long for each start on an idle one. More Ps of its own than CPUs are another trouble, and so are threads
-// of its group that nobody else disturbs.
+// queued reports whether the run queues say that others have the CPUs, and the share of the time in which its threads waited when they
+// could have run. That counts only on a system whose CPUs are in use: threads that run for a few microseconds at a time wait about as long
+// for each start on an idle one. More Ps of its own than CPUs are another problem, and so are threads of its group that no other program
+// disturbs.
 func (f *Facts) queued() (lost float64, ok bool) {
 	q, s, cpus := f.Queue, f.Host, f.Limits.Affinity
 	if q == nil || q.Ran <= 0 {

@@ -33,7 +33,7 @@ type Facts struct {
 	Queue    *Queue            // of its threads
 	Counted  cgroup.Throttling // of its groups meanwhile
 	Frozen   *Frozen           // by its limit
-	Pressure *Pressure         // on its group, whatever it comes from
+	Pressure *Pressure         // on its group, from any cause
 	Lasting  bool              // it was counted for long: a share of that is not one burst
 	Still    freeze.Verdict    // what its standstills come from, if they were searched for a rhythm
 	Why      []string          // that is
@@ -200,7 +200,7 @@ func (f *Facts) setBy() string {
 	return ""
 }
 
-// setByText is the evidence of what gave it its GOMAXPROCS, as far as that is known.
+// setByText is the evidence of what gave it its GOMAXPROCS, if that is known.
 func (f *Facts) setByText() (evidence []string) {
 	if by := f.setBy(); by != "" {
 		evidence = append(evidence, "set by "+by)

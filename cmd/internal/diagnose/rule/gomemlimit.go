@@ -11,14 +11,14 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/golive"
 )
 
-// Memory is a program's memory limit, what its collector goes by, and what that takes.
+// Memory is a program's memory limit, what its collector uses, and what collecting costs.
 type Memory struct {
 	Limit cgroup.Memory
 	golive.Collector
 	Collecting *float64 // share of the time of busy Ps; nil: not known
 
-	// Reckoned says that no more is known of the heap than GOGC and the collector's goal: what is alive follows from these, and what holds
-	// no objects is not known.
+	// Reckoned says that only GOGC and the collector's goal are known of the heap: what is alive follows from these, and what holds no
+	// objects is not known.
 	Reckoned bool
 }
 
@@ -30,7 +30,7 @@ func (m *Memory) told() bool { return m.Collector.Limit < math.MaxInt64 }
 
 func (m *Memory) limited() bool { return m.Limit.State == cgroup.Limited && m.Limit.Bytes > 0 }
 
-// held is what the program may fill with objects and all else, and by what; "": there is no limit.
+// held is what the program may fill with objects and everything else, and what limits it; "": there is no limit.
 func (m *Memory) held() (bytes float64, by string) {
 	switch {
 	case m.told():

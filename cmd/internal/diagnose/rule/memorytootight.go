@@ -30,7 +30,7 @@ func memoryTooTight(f *Facts) (finding.Finding, bool) {
 	}
 	limit, by := m.held()
 	wanted, wantedLimit := choice.Roomy(float64(m.Live), float64(m.Other))
-	if by == "" || wanted <= limit { // there is room enough: somebody has set a low GOGC
+	if by == "" || wanted <= limit { // there is room enough: someone has set a low GOGC
 		return finding.Finding{}, false
 	}
 	fix := "raise GOMEMLIMIT to " + choice.Mebibytes(wanted)

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/findings.golden and the table of docs/rules/README.md")
 
-// A situation is a process, told in few words.
+// A situation is a process, described in a few words.
 type situation struct {
 	name   string
 	limit  float64 // 0: none
@@ -39,7 +39,7 @@ type situation struct {
 	want   string // rule/severity, in order
 }
 
-// used is a usage of so many CPUs in two seconds.
+// used is a usage of that many CPUs in two seconds.
 func used(cpu float64, more func(*host.Usage)) host.Usage {
 	u := host.Usage{
 		Wall: 2 * time.Second, CPU: time.Duration(2e9 * cpu), Throttling: cgroup.Throttling{Owner: cgroup.Counters{Known: true, Periods: 20}},
@@ -167,7 +167,7 @@ func (s situation) process() *host.Process {
 	return p
 }
 
-// parts are what is known of a program that nobody looked at as a process: a trace, a profile, a heartbeat in its group.
+// parts are what is known of a program that wasn't looked at as a process: a trace, a profile, a heartbeat in its group.
 var parts = []struct {
 	name  string
 	facts *Facts
@@ -263,8 +263,8 @@ var parts = []struct {
 	{"a group that waits for itself", group(0.1), ""},
 }
 
-// remembers is a busy program with so many MiB alive, GOGC, GOMEMLIMIT and a memory limit in MiB, of which 0 are none, and what its
-// collections take of the time.
+// remembers is a busy program with that many MiB alive, GOGC, GOMEMLIMIT and a memory limit in MiB, where 0 means none, and the share of
+// the time that its collections take.
 func remembers(alive uint64, gogc int, gomemlimit, limit int64, collecting float64) *Facts {
 	m := &Memory{Limit: cgroup.Memory{State: cgroup.None}, Collecting: &collecting}
 	m.Percent, m.Collector.Limit, m.Live, m.Other, m.Roots = gogc, math.MaxInt64, alive<<20, 12<<20, 1<<20
@@ -301,20 +301,20 @@ func unthrottled(f *Facts) *Facts {
 	return f
 }
 
-// reckoned is a program under 256 MiB of which metrics tell so many MiB alive.
+// reckoned is a program under 256 MiB whose metrics report that many MiB alive.
 func reckoned(gogc int, gomemlimit int64, alive uint64) *Facts {
 	m := &Memory{Limit: cgroup.Memory{State: cgroup.Limited, Bytes: 256 << 20}, Reckoned: true}
 	m.Percent, m.Collector.Limit, m.Live, m.Goal = gogc, gomemlimit, alive<<20, 2*alive<<20
 	return &Facts{Memory: m}
 }
 
-// often is a program whose tiny heap is collected so many times a second, on two Ps.
+// often is a program whose tiny heap is collected that many times a second, on two Ps.
 func often(f *Facts, collected float64) *Facts {
 	f.Procs, f.Heap = 2, &Heap{Collected: collected, Switched: 2500 * collected, Memory: 4 << 20}
 	return f
 }
 
-// high is a program whose limit is one at which the kernel takes memory back.
+// high is a program whose limit is one at which the kernel reclaims memory.
 func high(f *Facts) *Facts {
 	f.Memory.Limit.High = true
 	return f
@@ -326,7 +326,7 @@ func limited(cpus float64) cgroup.Limits {
 	return cgroup.Limits{State: cgroup.Limited, CPUs: cpus, From: "/sys/fs/cgroup/app", Affinity: 16}
 }
 
-// besideOthers is a group for which others had the CPUs, of 31 periods of which some were throttled.
+// besideOthers is a group whose CPUs were used by others, with some of 31 periods throttled.
 func besideOthers(throttled int64) *Facts {
 	return &Facts{
 		Limits: limited(1.5), CPU: number(0.92), Frozen: &Frozen{0, false},
@@ -448,7 +448,7 @@ func TestPs(t *testing.T) {
 	}
 }
 
-// TestOutOfSight: where a limit can't be seen from inside of the container, no import and no restart has a program follow it.
+// TestOutOfSight: where a limit can't be seen from inside of the container, no import and no restart makes a program follow it.
 func TestOutOfSight(t *testing.T) {
 	for _, from := range []choice.Source{choice.FromCPUs, choice.FromLimit, choice.FromUnthrottle, choice.FromAutomaxprocs, host.FromCall} {
 		f := resized(8, 2, from)

@@ -12,7 +12,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/choice"
 )
 
-// Stale says that the limit changed while the program ran, and its GOMAXPROCS did not. Only who looks again and again knows.
+// Stale says that the limit changed while the program ran, and its GOMAXPROCS did not. Only an observer that looks repeatedly knows.
 type Stale struct {
 	Since     time.Time // when the new limit was first seen
 	Then, Now float64   // CPUs; 0: no limit
@@ -20,7 +20,7 @@ type Stale struct {
 	Written   bool      // its GOMAXPROCS is a number in the pod's spec, so that a restart changes nothing
 }
 
-// stale finds a GOMAXPROCS that was right for a limit which is in force no longer.
+// stale finds a GOMAXPROCS that was right for a limit that is no longer in force.
 func stale(f *Facts) (finding.Finding, bool) {
 	s := f.Stale
 	if s == nil || f.Procs == 0 || Suits(f.Procs, f.Limits) {
@@ -52,8 +52,8 @@ func limitWords(cpus float64) string {
 	return "a limit of " + quantity.UsedCPUs(cpus)
 }
 
-// Suits reports whether a GOMAXPROCS is one that somebody may have chosen for these limits: by Go's own rule, or rounded down or
-// up. What is not known suits.
+// Suits reports whether a GOMAXPROCS is one that may have been chosen for these limits: by Go's own rule, or rounded down or up. What is
+// not known suits.
 func Suits(procs int, l cgroup.Limits) bool {
 	switch {
 	case procs == unthrottle.Decide(l, unthrottle.Policy{}).Procs:

@@ -7,9 +7,9 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/ground/quantity"
 )
 
-// Signs of a sweeper that spins: a heap of a few megabytes is collected a hundred or more times a second. After each
-// collection the sweeper yields in a loop while another one is at work, for about a millisecond of CPU time; with one P there
-// is nobody to wait for. How often goroutines begin to run is not a sign on its own: those of many programs do so as often.
+// Signs of a sweeper that spins: a heap of a few megabytes is collected a hundred or more times a second. After each collection the sweeper
+// yields in a loop while another one is at work, for about a millisecond of CPU time; with one P there is no one to wait for. How often
+// goroutines begin to run is not a sign on its own: those of many programs do so as often.
 const (
 	spinCollections = 100      // a second
 	spinMemory      = 64 << 20 // bytes

@@ -58,11 +58,11 @@ func throttled(f *Facts) (finding.Finding, bool) {
 	return found, true
 }
 
-// usedUp is an idle program whose limit is used up by what else runs under it, as by another container of its pod: it would have to wait
-// if it had something to do. A program that is idle may use up a period now and then, but not most of them.
+// usedUp finds an idle program whose limit is used up by something else under it, such as another container of its pod: it would have to
+// wait if it had something to do. A program that is idle may use up a period now and then, but not most of them.
 func (f *Facts) usedUp() (finding.Finding, bool) {
 	owner, _ := f.Limits.Owner()
-	period := cmp.Or(owner.Quota.Period(), 100*time.Millisecond) // of limits told in one number, as Kubernetes sets them
+	period := cmp.Or(owner.Quota.Period(), 100*time.Millisecond) // of limits given as one number, as Kubernetes sets them
 	if !f.limited() || f.Wall <= 0 || time.Duration(f.Counted.Owner.Throttled)*period < f.Wall/2 {
 		return finding.Finding{}, false
 	}
@@ -74,7 +74,7 @@ func (f *Facts) usedUp() (finding.Finding, bool) {
 	}, true
 }
 
-// stands is a program under pressure whose throttling nobody has counted. That its limit stops it is known if it used all of that.
+// stands is a program under pressure whose throttling wasn't counted. That its limit stops it is known if it used all of the limit.
 func (f *Facts) stands() finding.Finding {
 	if !f.atLimit() {
 		return finding.Finding{
@@ -93,7 +93,7 @@ func (f *Facts) stands() finding.Finding {
 }
 
 // worthSaying is the share of throttled periods from which the limit is named. Where it is seen that others had the CPUs, a few periods
-// are no second cause.
+// aren't a second cause.
 func (f *Facts) worthSaying() float64 {
 	if f.Still.Cause == freeze.Contended {
 		return 0.05

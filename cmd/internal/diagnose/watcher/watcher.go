@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// A Process watches. It ends when it is killed, or, as nobody reads its lines any more, a moment after this process has died.
+// A Process watches. It ends when it is killed, or a moment after this process has died, since its lines are no longer read.
 type Process struct {
 	cmd    *exec.Cmd
 	in     io.Writer
@@ -21,7 +21,7 @@ type Process struct {
 	stderr strings.Builder
 }
 
-// Start starts it. It has so many Ps, which are never taken away from its loops, and no garbage collection: it allocates next to nothing.
+// Start starts it. It has procs Ps, which are never taken from its loops, and no garbage collection: it allocates next to nothing.
 func Start(command []string, procs int, env []string) (*Process, error) {
 	p := &Process{cmd: exec.Command(command[0], command[1:]...)}
 	p.cmd.Env = append(append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs), "GOGC=off", "GODEBUG=asyncpreemptoff=1"), env...)

@@ -20,11 +20,10 @@ func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// With adds hints to an error. They take the place of those that it has already: a caller knows more of what the user
-// wants.
+// With adds hints to an error. They replace those that it already has: a caller knows more about what the user wants.
 func With(err error, hints ...string) error { return &Error{err, hints} }
 
-// Of returns the hints of an error: those that were added last, none where there are none.
+// Of returns the hints of an error: those that were added last, or none.
 func Of(err error) []string {
 	var e *Error
 	if errors.As(err, &e) {
@@ -49,7 +48,7 @@ func IsUsage(err error) bool {
 	return errors.As(err, &u)
 }
 
-// Cause takes away what packages os and exec put before a cause: what was to be done is told by the caller.
+// Cause removes what packages os and exec put before a cause: the caller says what was being done.
 func Cause(err error) error {
 	var e *exec.Error
 	if errors.As(err, &e) {

@@ -1,7 +1,7 @@
-// Package input answers: how is a file read that the user named? In go its name, - being stdin, and a context; out comes what it
-// holds, and an error soon after the context has ended, whatever the file is. Opening a FIFO that nobody writes to blocks, and so does
-// reading a pipe or a terminal; both can be what the user wants, such as a trace of <(curl …), but a signal has to end them. It does
-// not read what belongs to other processes, of which nothing may block.
+// Package input answers: how do we read a file that the user named? In go its name, - being stdin, and a context; out comes what it holds,
+// and an error soon after the context has ended, regardless of the kind of file. Opening a FIFO without a writer blocks, and so does
+// reading a pipe or a terminal; both can be what the user wants, such as a trace of <(curl …), but a signal has to end them. It does not
+// read what belongs to other processes, where nothing may block.
 package input
 
 import (
@@ -27,7 +27,7 @@ func Open(ctx context.Context, name string, stdin io.Reader) (io.ReadCloser, err
 	go func() {
 		f, err := os.Open(name)
 		if ctx.Err() != nil && err == nil {
-			f.Close() // nobody waits for it any more
+			f.Close() // the caller no longer waits for it
 		}
 		done <- opened{f, err}
 	}()
@@ -91,7 +91,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	case got := <-done:
 		return copy(p, buf[:got.n]), got.err
 	case <-r.ctx.Done():
-		return 0, r.ctx.Err() // and whatever comes now is not looked at
+		return 0, r.ctx.Err() // and what comes now is not looked at
 	}
 }
 

@@ -45,9 +45,9 @@ func TestReadAll(t *testing.T) {
 	}
 }
 
-// TestEnds: what nobody writes to ends with the context.
+// TestEnds: reading what has no writer ends with the context.
 func TestEnds(t *testing.T) {
-	r, w := io.Pipe() // a terminal at which nobody types
+	r, w := io.Pipe() // a terminal without input
 	defer w.Close()
 	for name, c := range map[string]struct {
 		name  string
@@ -71,7 +71,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestFIFO: what somebody writes to is read, as <(…) of a shell is.
+// TestFIFO: a FIFO with a writer is read, as a shell's <(…) is.
 func TestFIFO(t *testing.T) {
 	name := fifo(t)
 	go os.WriteFile(name, []byte("a trace"), 0o600)

@@ -2,8 +2,8 @@ package ours
 
 import "errors"
 
-// unfinished begins the name that a file has until it is whole, where it must have one.
+// unfinished begins the name that a file has until it is complete, where it must have one.
 const unfinished = ".unthrottle-unfinished-"
 
-// errSwapped is the error of a name that no longer is that of what was made under it.
+// errSwapped is the error of a name that no longer names what was made under it.
 var errSwapped = errors.New("somebody has put something else in its place meanwhile: nothing was changed")

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A File is a file that takes its name when it is whole: until then there is the old one, or none. The directory is opened once, so
-// that another in its place changes nothing.
+// A File is a file that gets its name when it is complete: until then the old one is there, or none. The directory is opened once, so that
+// another in its place changes nothing.
 type File struct {
 	*os.File
 	dir  *os.File
 	name string // that it is to have, in dir
-	temp string // that it has until then; "": none, so that nobody can put anything in its place and nothing is left of it
+	temp string // that it has until then; "": none, so that no one can put anything in its place and nothing is left of it
 }
 
-// Create makes a file that is to have a name. A link on the way there that belongs to another user is not followed; see follow.
+// Create makes a file that will have a name. A link on the way there that belongs to another user is not followed; see follow.
 func Create(path string) (*File, error) {
 	dir, err := openDir(filepath.Dir(path))
 	if err != nil {
@@ -51,7 +51,7 @@ func Create(path string) (*File, error) {
 
 func (f *File) at() int { return int(f.dir.Fd()) }
 
-// canBeNamed reports whether a file without a name can be given one: that goes by /proc.
+// canBeNamed reports whether a file without a name can be given one: that needs /proc.
 func (f *File) canBeNamed(fd int) bool {
 	var own, seen unix.Stat_t
 	return unix.Fstat(fd, &own) == nil && unix.Stat(inProc(fd), &seen) == nil && sameFile(&own, &seen)
@@ -141,7 +141,7 @@ func (f *File) keep() error {
 	return nil
 }
 
-// flush finds out whether all could be written: a file server may say it not before a descriptor is closed.
+// flush finds out whether everything could be written: a file server may report that only when a descriptor is closed.
 func (f *File) flush() error {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -185,8 +185,8 @@ func openDir(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// openPath opens the directory in which a path ends, with the links on the way followed as far as they may be, and tells the last
-// name, which is no link.
+// openPath opens the directory in which a path ends, following links on the way where that is allowed, and returns the last name, which
+// isn't a link.
 func openPath(path string) (dir *os.File, last string, err error) {
 	fail := func(err error) (*os.File, string, error) {
 		if dir != nil {
@@ -270,8 +270,8 @@ func readLink(dir *os.File, name string) (target string, isLink bool, err error)
 	return string(buf[:max(n, 0)]), true, err
 }
 
-// follow reports whether a link in a directory may be followed: it is root's or ours, or it belongs to whose directory it is in, as
-// the kernel's protected_symlinks has it. Root, who can be led everywhere, follows nobody's.
+// follow reports whether a link in a directory may be followed: it is root's or ours, or it belongs to the owner of the directory that it
+// is in, as with the kernel's protected_symlinks. Root, who can be led everywhere, follows no other user's.
 func follow(dir, link *unix.Stat_t) bool {
 	uid := uint32(os.Geteuid())
 	everybodys := dir.Mode&unix.S_ISVTX != 0 && dir.Mode&0o002 != 0
@@ -290,18 +290,18 @@ func noFollow(dir *os.File) int {
 	return unix.O_NOFOLLOW
 }
 
-// ErrNoReader is the error of a pipe that nobody reads.
+// ErrNoReader is the error of a pipe without a reader.
 var ErrNoReader = errors.New("nothing reads this pipe")
 
-// InPlace opens what can't be replaced and is written as it is: a pipe, a device, a descriptor of this process, as /dev/stdout and
-// /dev/fd/63 are. ok is false where a file is to be made. It waits for nobody: not for a reader of the pipe, either.
+// InPlace opens what can't be replaced and is written to directly: a pipe, a device, a descriptor of this process, as /dev/stdout and
+// /dev/fd/63 are. ok is false where a file has to be made. It never waits, not even for a reader of the pipe.
 func InPlace(path string) (f *os.File, ok bool, err error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, true, &fs.PathError{Op: "open", Path: path, Err: unix.EISDIR}
 	}
 	dir, last, err := openPath(path)
 	if err != nil {
-		return nil, false, nil // what is wrong with it Create says, or it is a link that is replaced
+		return nil, false, nil // Create says what is wrong with it, or it is a link that is replaced
 	}
 	defer dir.Close()
 	if fd, isOwn := ownDescriptor(dir, last); isOwn {

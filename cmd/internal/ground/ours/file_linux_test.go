@@ -57,7 +57,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestNothingLeft: until it is whole there is the old file, and nothing beside it; and nothing else when it is dropped.
+// TestNothingLeft: until the file is complete the old one is there, and nothing next to it; and nothing else when it is dropped.
 func TestNothingLeft(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.json")
@@ -75,7 +75,7 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// named makes a file in a directory as it is done where the file system has none without a name.
+// named makes a file in a directory the way it is done on a file system that has no files without a name.
 func named(t *testing.T, path string) *File {
 	t.Helper()
 	dir, err := openDir(filepath.Dir(path))
@@ -167,7 +167,7 @@ func TestForeignLinks(t *testing.T) {
 	}
 }
 
-// TestInPlace: pipes, devices and our own descriptors are written as they are, and nobody is waited for.
+// TestInPlace: pipes, devices and our own descriptors are written to directly, without waiting.
 func TestInPlace(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	must(t, syscall.Mkfifo(fifo, 0o600))

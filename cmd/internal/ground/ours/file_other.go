@@ -56,10 +56,10 @@ func (f *File) Drop() {
 	os.Remove(f.Name())
 }
 
-// ErrNoReader is the error of a pipe that nobody reads.
+// ErrNoReader is the error of a pipe without a reader.
 var ErrNoReader = errors.New("nothing reads this pipe")
 
-// InPlace opens what can't be replaced and is written as it is: a pipe or a device. ok is false where a file is to be made.
+// InPlace opens what can't be replaced and is written to directly: a pipe or a device. ok is false where a file has to be made.
 func InPlace(path string) (f *os.File, ok bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() {

@@ -4,7 +4,7 @@ package ours
 
 import "io/fs"
 
-// These systems have no owners and modes to look at: there a user's directories are the user's alone as they come.
+// These systems have no owners and modes to look at: there a user's directories are the user's alone by default.
 
 func own(fs.FileInfo) bool { return true }
 

@@ -1,12 +1,12 @@
-// Package ours answers: where may we keep what nobody else may have a hand in? In goes what it is for: a cache, work that takes a
-// temporary directory, a lock, a file for a result; out comes a directory or a file that is this user's alone, or why there is none.
+// Package ours answers: where may we keep what no one else may touch? In goes what it is for: a cache, work that takes a temporary
+// directory, a lock, a file for a result; out comes a directory or a file that is this user's alone, or the reason why not.
 //
-// Much of it lies in places where everybody may write, or, with root at work in somebody's project, where somebody else owns the
-// directory. There a name says nothing: who was there before us may have put a directory, a link or a pipe in its place. So a
-// directory is taken only if it is ours and nobody else may write to it or move it away; a result is written to a file that has no
-// name until it is whole; and what is left of a process that was killed is known by a name that tells whose it was.
+// Much of it is in places where every user may write, or, when root works in a user's project, where another user owns the directory. There
+// a name says nothing: someone who was there before us may have put a directory, a link or a pipe in its place. So a directory is taken
+// only if it is ours and no one else may write to it or move it away; a result is written to a file that has no name until it is complete;
+// and what a killed process has left is recognised by its name, which says whose it was.
 //
-// It looks at owners and modes. Access that lists beside them give is not seen, and neither is what root does.
+// It looks at owners and modes. Access that ACLs grant besides is not seen, and neither is what root does.
 package ours
 
 import (
@@ -21,8 +21,8 @@ import (
 // mostLinks is how many symbolic links one path may lead through: as many as Linux follows (MAXSYMLINKS).
 const mostLinks = 40
 
-// Dir makes a directory, and those that it is in, unless it is there. It is an error if it is not ours alone. resolved is its path
-// without links, by which it is to be used: that path leads to the same place as long as nobody but root and we change it.
+// Dir makes a directory, and those that it is in, unless it is there. It is an error if it is not ours alone. resolved is its path without
+// links, which must be used: that path leads to the same place as long as only root and we change it.
 func Dir(path string) (resolved string, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func Alone(dir string) error {
 	return alone(dir, info)
 }
 
-// Keeps makes a directory unless it is there, and reports why others could put something else in the place of what is in it.
+// Keeps makes a directory unless it is there, and reports why other users could replace what is in it.
 func Keeps(path string) error {
 	dir, rest, err := walk(path)
 	if err != nil {
@@ -71,8 +71,8 @@ func Keeps(path string) error {
 	return keeps(dir, info)
 }
 
-// walk follows a path as far as it is there. Each directory on the way must be one in which nobody but root and we can put another
-// thing in the place of ours, and each link must be of root or of us.
+// walk follows a path as far as it exists. In each directory on the way only root and we may be able to replace what is ours, and each link
+// must be root's or ours.
 func walk(path string) (dir string, rest []string, err error) {
 	volume := filepath.VolumeName(path)
 	dir, rest = volume+string(filepath.Separator), split(path[len(volume):])
@@ -130,7 +130,7 @@ func split(path string) (names []string) {
 	return names
 }
 
-// alone reports why a directory is not ours alone. Whoever may write to it may have put something there before.
+// alone reports why a directory is not ours alone. Anyone who may write to it may have put something there before.
 func alone(dir string, info fs.FileInfo) error {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0 || !info.IsDir():
@@ -143,7 +143,7 @@ func alone(dir string, info fs.FileInfo) error {
 	return nil
 }
 
-// keeps reports why a directory may lose to others what we have in it.
+// keeps reports why others may replace what we have in a directory.
 func keeps(dir string, info fs.FileInfo) error {
 	switch {
 	case !trusted(info):
@@ -154,8 +154,8 @@ func keeps(dir string, info fs.FileInfo) error {
 	return nil
 }
 
-// Private reports why an open file may hold what others have written: it must be a plain file of this user's, to which nobody else
-// may write.
+// Private reports why an open file may hold what others have written: it must be a regular file of this user's, to which no one else may
+// write.
 func Private(f *os.File) error {
 	info, err := f.Stat()
 	switch {
@@ -171,8 +171,8 @@ func Private(f *os.File) error {
 	return nil
 }
 
-// Cache is a directory of ours for things that stay until somebody removes them, which may be at any time: in the user's directory
-// of caches or, for one who has no home, as in many containers, among the temporary files. The error says why there is none.
+// Cache is a directory of ours for things that stay until someone removes them, which may be at any time: in the user's cache directory or,
+// for a user without a home, as in many containers, among the temporary files. The error says why it can't be had.
 func Cache(name string) (string, error) {
 	base, err := os.UserCacheDir()
 	if err == nil {

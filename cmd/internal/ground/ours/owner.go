@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// What we make and must remove again carries its owner's name: the process namespace, the process's number, and when it was
-// started, for numbers are used again. So what a killed process has left behind is known as ours and as abandoned.
+// What we make and must remove again carries its owner's name: the process namespace, the process's number, and when it was started, since
+// numbers are reused. So what a killed process has left behind is recognised as ours and as abandoned.
 
 var made atomic.Int64
 
@@ -34,8 +34,8 @@ func pidNamespace() string {
 	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
 }
 
-// StartTime is when a process was started, in the kernel's ticks since it booted; "" when there is no such process. It
-// is the 22nd field of /proc/PID/stat, the 20th after the name, which may hold anything but ends with the last bracket.
+// StartTime is when a process was started, in the kernel's ticks since it booted; "": there is no such process. It is the 22nd field of
+// /proc/PID/stat, the 20th after the name, which may hold anything but ends with the last bracket.
 func StartTime(pid int) string {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

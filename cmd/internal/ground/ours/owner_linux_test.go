@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestAbandoned tells our own groups from others', and a dead owner's from a living one's.
+// TestAbandoned distinguishes our own groups from other users', and a dead owner's from a living one's.
 func TestAbandoned(t *testing.T) {
 	const prefix = "unthrottle-run-"
 	own := Name(prefix)

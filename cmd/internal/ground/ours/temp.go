@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// What is among the temporary files begins so, that of any command.
+// The name of every temporary file of any of our commands begins with this.
 const tempPrefix = "unthrottle-temp-"
 
-// mostNames is how many names are tried for something temporary. One is enough unless somebody guesses when we were started, and
-// makes it before us.
+// mostNames is how many names are tried for something temporary. One is enough unless another user guesses when we were started, and makes
+// it before us.
 const mostNames = 100
 
-// TempDir makes a directory that is there as long as the work that it is for; what is told by what it is called. What killed
-// processes leave of them SweepTemp removes.
+// TempDir makes a directory that exists as long as the work that it is for; its name says what that is. SweepTemp removes those that killed
+// processes leave behind.
 func TempDir(what string) (dir string, remove func(), err error) {
 	return TempDirIn(os.TempDir(), what)
 }
 
-// TempDirIn is TempDir in a directory of ours, from where things can be renamed into it. What killed processes leave there Sweep removes.
+// TempDirIn is TempDir in a directory of ours, from where things can be renamed into it. Sweep removes what killed processes leave there.
 func TempDirIn(in, what string) (dir string, remove func(), err error) {
 	for range mostNames {
 		dir = filepath.Join(in, Name(tempPrefix+what+"-"))
@@ -35,10 +35,10 @@ func TempDirIn(in, what string) (dir string, remove func(), err error) {
 	return dir, func() { os.RemoveAll(dir) }, nil
 }
 
-// KeptDir makes a fresh directory that stays, for who has none of the lasting ones.
+// KeptDir makes a fresh directory that stays, for a user who has no lasting one.
 func KeptDir(what string) (string, error) { return os.MkdirTemp("", "unthrottle-"+what+"-*") }
 
-// TempFile makes a file that is there as long as the work that it is for, as TempDir does a directory.
+// TempFile makes a file that exists as long as the work that it is for, as TempDir does with a directory.
 func TempFile(what string) (f *os.File, err error) {
 	for range mostNames {
 		path := filepath.Join(os.TempDir(), Name(tempPrefix+what+"-"))

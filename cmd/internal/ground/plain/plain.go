@@ -1,7 +1,7 @@
-// Package plain answers: how is a text of somebody else shown so that it is read, and does nothing else? In goes what a process,
-// a server, a file or an object is called or says; out comes what a terminal, a log, a page or a spreadsheet can hold: valid
-// UTF-8 without control characters, and without those that change the direction of a text or can't be seen. It is the one way for
-// all that is printed. It shortens nothing, and knows no markup: renderers escape what would be theirs.
+// Package plain answers: how do we show someone else's text so that it is read, and does nothing else? In goes what a process, a server, a
+// file or an object is called or says; out comes what a terminal, a log, a page or a spreadsheet can hold: valid UTF-8 without control
+// characters, and without those that change the direction of a text or can't be seen. Everything that is printed goes through it. It
+// shortens nothing, and knows no markup: renderers escape their own.
 package plain
 
 import (
@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// Line is a text that stays on its line: what can't be printed, line breaks too, is written as Go would quote it. A text that can
-// be printed comes back as it is, so that it makes no difference how often this is done.
+// Line is a text that stays on its line: what can't be printed, line breaks too, is written as Go would quote it. A text that can be
+// printed comes back unchanged, so that it makes no difference how often this is done.
 func Line(text string) string {
 	if Printable(text) {
 		return text
@@ -24,13 +24,13 @@ func Line(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// Printable reports whether a text is shown as it is.
+// Printable reports whether a text is shown unchanged.
 func Printable(text string) bool {
 	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// Lines is a text that may have several lines, such as several errors in one. All but the first begin with indent, so that what
-// somebody wrote after a line break of his own does not look like a line of ours. Tabs stay.
+// Lines is a text that may have several lines, such as several errors in one. All but the first begin with indent, so that what someone
+// else wrote after a line break does not look like a line of ours. Tabs stay.
 func Lines(text, indent string) string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i, line := range lines {
@@ -46,8 +46,8 @@ func Lines(text, indent string) string {
 	return strings.Join(lines, "\n")
 }
 
-// JSON is a JSON text that can be printed, with the same data in it: encoding/json leaves some of what can't be as it is, such as
-// U+202E, U+009B and U+007F. All of those stand in strings, as there is nothing else beyond ASCII in JSON.
+// JSON is a JSON text that can be printed, with the same data in it: encoding/json leaves some of what can't be printed unchanged, such as
+// U+202E, U+009B and U+007F. All of those are in strings, since nothing else in JSON is beyond ASCII.
 func JSON(text []byte) []byte {
 	if !bytes.ContainsFunc(text, unprintableInJSON) && utf8.Valid(text) {
 		return text
@@ -76,8 +76,8 @@ func unprintableInJSON(r rune) bool {
 	return r != '\n' && r != '\r' && r != '\t' && !unicode.IsPrint(r)
 }
 
-// Cell is a cell of CSV. Spreadsheets take what begins with one of =+-@ for a formula, which can ask other hosts and start
-// programs; a quote in front makes it a text, as OWASP has it. A number stays one.
+// Cell is a cell of CSV. Spreadsheets take what begins with one of =+-@ for a formula, which can ask other hosts and start programs; a
+// quote in front makes it a text, as OWASP advises. A number stays one.
 func Cell(text string) string {
 	text = Line(text)
 	if text == "" || !strings.ContainsRune("=+-@＝＋－＠", first(text)) || isNumber(text) {

@@ -72,7 +72,7 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// FuzzPlain: whatever the text, what comes out can be shown, and of JSON is the same.
+// FuzzPlain: for any text, what comes out can be shown, and JSON keeps its data.
 func FuzzPlain(f *testing.F) {
 	for _, text := range []string{"a", "\x1b[2J\xff", "\u202e=1+1", "a\r\nb\tc", "\U000e0041", `\x1b "`} {
 		f.Add(text)

@@ -77,7 +77,7 @@ type RateRange struct{ From, To float64 }
 // Mean is the rate on average.
 func (r RateRange) Mean() float64 { return (r.From + r.To) / 2 }
 
-// EndRate is the rate with which one ends that changes evenly, from its mean and its beginning.
+// EndRate is the rate at which an evenly changing one ends, from its mean and its beginning.
 func EndRate(mean, from float64) float64 { return 2*mean - from }
 
 // ParseRateRange reads a rate, or two: 100..1000.
@@ -144,8 +144,8 @@ func ParseList[T any](text string, parse func(string) (T, error)) (list []T, err
 	return list, nil
 }
 
-// Value makes a variable the value of a flag, which is read by one of the functions above. The example is for those who got
-// it wrong. It implements pflag.Value.
+// Value makes a variable the value of a flag, which is read by one of the functions above. The example is for users who got it wrong. It
+// implements pflag.Value.
 func Value[T any](to *T, parse func(string) (T, error), example string) *FlagValue[T] {
 	return &FlagValue[T]{to: to, parse: parse, example: example}
 }

@@ -2,7 +2,7 @@ package quantity
 
 import "testing"
 
-// TestParseWholesAbove: a number that is too large is not said to be none.
+// TestParseWholesAbove: the error for a number that is too large says so.
 func TestParseWholesAbove(t *testing.T) {
 	for _, text := range []string{"65537", "99999999999999999999"} {
 		if _, err := ParseWholes("1,"+text, nil); err == nil || err.Error() != text+" is more than 65536" {

@@ -2,7 +2,7 @@
 // (seconds, bytes, CPUs, shares of 1, requests a second), out come texts for people, and the other way round: every flag
 // that takes a number is read here, so that one spelling means one thing wherever it is written.
 //
-// It knows no sentence: what is said of a number is said elsewhere.
+// It makes no sentences: what is said about a number is said elsewhere.
 package quantity
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Number writes a number with three digits after the point at most.
+// Number writes a number with at most three digits after the point.
 func Number(v float64) string {
 	if v != 0 && math.Abs(v) < 0.001 {
 		return minus(strconv.FormatFloat(v, 'g', 2, 64))
@@ -21,7 +21,7 @@ func Number(v float64) string {
 	return minus(strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64))
 }
 
-// Significant keeps so many digits of a number, so that what is said is what was used, and can be typed in again.
+// Significant keeps that many digits of a number, so that what is shown is what was used, and can be typed in again.
 func Significant(v float64, digits int) float64 {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	if err != nil {
@@ -30,10 +30,10 @@ func Significant(v float64, digits int) float64 {
 	return short
 }
 
-// Hundredths writes a number with two digits after the point at most.
+// Hundredths writes a number with at most two digits after the point.
 func Hundredths(v float64) string { return Number(math.Round(v*100) / 100) }
 
-// Three writes three digits at least, and no more after the point than that takes: 5.60, 12.3, 1234.
+// Three writes at least three digits, and no more after the point than that takes: 5.60, 12.3, 1234.
 func Three(v float64) string {
 	a := math.Abs(v)
 	switch {
@@ -68,14 +68,13 @@ func CPUs(v float64) string {
 	return Number(v) + " CPUs"
 }
 
-// UsedCPUs writes CPUs that were measured, which more than two digits after the point would pretend to know better.
+// UsedCPUs writes CPUs that were measured; more than two digits after the point would claim too much precision.
 func UsedCPUs(v float64) string { return CPUs(math.Round(v*100) / 100) }
 
-// Share writes a share of 1 as a percentage with one digit after the point at most.
+// Share writes a share of 1 as a percentage with at most one digit after the point.
 func Share(share float64) string { return Number(math.Round(share*1000)/10) + " %" }
 
-// WholeShare writes a share without digits after the point, for where there is little room. What is not nothing is not
-// written as 0 %.
+// WholeShare writes a share without digits after the point, for where there is little room. A share above zero is not written as 0 %.
 func WholeShare(share float64) string {
 	if share > 0 && share < 0.0095 {
 		return "<1 %"
@@ -83,7 +82,7 @@ func WholeShare(share float64) string {
 	return minus(strconv.FormatFloat(share*100, 'f', 0, 64)) + " %"
 }
 
-// RoughShare writes a share with two digits, and no fraction of a larger one: of what is known roughly, such as noise.
+// RoughShare writes a share with two digits, and no fraction of a larger one, for what is known roughly, such as noise.
 func RoughShare(share float64) string {
 	if share < 0.0995 {
 		return Share(share)
@@ -94,8 +93,8 @@ func RoughShare(share float64) string {
 // Margin writes how far a share may be off: ± 1.2 points.
 func Margin(share float64) string { return "± " + Number(math.Round(share*1000)/10) + " points" }
 
-// Part writes a part of a whole as a percentage. A part that is neither nothing nor all is not written as 0 % or 100 %. It is
-// empty if there is no whole.
+// Part writes a part of a whole as a percentage. A part that is neither nothing nor all is not written as 0 % or 100 %. It is empty if the
+// whole is zero.
 func Part(n, of int64) string {
 	share := float64(n) / float64(of)
 	switch {
@@ -151,7 +150,7 @@ func Changes(low, high float64) string {
 	return from + " to " + to
 }
 
-// Times writes a multiple with three digits at most: ×1.25, ×12.
+// Times writes a multiple with at most three digits: ×1.25, ×12.
 func Times(ratio float64) string {
 	switch {
 	case ratio >= 100:
@@ -179,7 +178,7 @@ func Seconds(s float64) string {
 	return Number(math.Round(s)) + " s"
 }
 
-// Brief writes a time with three digits at most: 5.6 ms, 313 ms.
+// Brief writes a time with at most three digits: 5.6 ms, 313 ms.
 func Brief(s float64) string {
 	text, unit, _ := strings.Cut(Latency(s), " ")
 	if strings.Contains(text, ".") {
@@ -279,7 +278,7 @@ func Count[N whole](n N) string {
 // Plural writes a number of things with their name: 1 process, 12,000 processes.
 func Plural[N whole](n N, one string) string { return Count(n) + " " + Word(n, one) }
 
-// Word is the name alone of so many things.
+// Word is the name alone, singular or plural, for n things.
 func Word[N whole](n N, one string) string {
 	switch {
 	case n == 1:
@@ -296,7 +295,7 @@ func Words(text string) int { return len(strings.Fields(text)) }
 // List writes words as a sentence has them: 1, 2 and 4.
 func List(words []string) string { return listed(words, " and ") }
 
-// Either writes words of which one is to be taken: 1, 2 or 4.
+// Either writes words to choose one of: 1, 2 or 4.
 func Either(words []string) string { return listed(words, " or ") }
 
 func listed(words []string, last string) string {

@@ -155,7 +155,7 @@ var units = map[string]bool{
 // ahead are the words that belong to the number after them.
 var ahead = map[string]bool{"→": true, "≤": true, "≥": true, "<": true, ">": true, "R": true, "Go": true, "PID": true, "pid": true}
 
-// Glued reports whether two words must stay on one line because one of them is a number and the other says of what.
+// Glued reports whether two words must stay on one line because one of them is a number and the other says what it counts.
 func Glued(left, right string) bool {
 	if left == "" || right == "" {
 		return false

@@ -36,7 +36,7 @@ func Of(document any, title string, meanings map[string]string) *Schema {
 	return s
 }
 
-// Meanings are those of lists of names, of which each line is "name: meaning". What a later list says of a name comes first.
+// Meanings are those from lists of names, where each line is "name: meaning". What a later list says about a name comes first.
 func Meanings(lists ...string) map[string]string {
 	meanings := map[string]string{}
 	for _, list := range lists {
@@ -99,7 +99,7 @@ func of(t reflect.Type, meanings map[string]string, above ...reflect.Type) *Sche
 	return &Schema{Type: "integer"}
 }
 
-// orNull lets it be null, too: nothing is known, or there is none.
+// orNull lets it be null, too: for what is not known or not there.
 func (s *Schema) orNull() *Schema {
 	if one, ok := s.Type.(string); ok {
 		s.Type = []string{one, "null"}

@@ -1,6 +1,6 @@
-// Package web answers: how is a server asked that may be anybody's? In go what a client is for; out comes an http.Client, or a
-// transport around somebody else's, whose answers are bounded and whose credentials stay with the server that they were meant for.
-// All clients of the commands are made here, and a test holds that.
+// Package web answers: how do we ask a server that may be anyone's? In goes what a client is for; out comes an http.Client, or a transport
+// around someone else's, whose answers are bounded and whose credentials stay with the server that they were meant for. All clients of the
+// commands are made here, which a test checks.
 //
 // A redirect is the way to lead a client elsewhere with what it carries. Where an API is asked there is no reason for one, so it
 // is an error that says where it would have led. Where a person has typed an address it is followed if it stays with the same
@@ -28,7 +28,7 @@ type Options struct {
 	Within    time.Duration // for an answer with all its redirects and its body; 0: as long as the context lasts
 	Most      int64         // bytes of an answer's body, unpacked; 0: Usual; Endless: any number
 	Redirects int           // that are followed, to the same scheme, host and port; 0: one is an error; Returned: it is the answer
-	Elsewhere bool          // redirects lead to other hosts too, without credentials: blobs of a registry lie elsewhere
+	Elsewhere bool          // redirects lead to other hosts too, without credentials: a registry's blobs are elsewhere
 	Proxy     bool          // the environment's is used
 	TLS       *tls.Config
 	Once      bool                                                                 // a connection is not used again
@@ -40,11 +40,11 @@ const (
 	Usual = 8 << 20
 	// Endless is for answers that last, such as a watch, whose reader bounds the parts.
 	Endless = -1
-	// Returned lets whoever asked see a redirect as the answer.
+	// Returned lets the caller see a redirect as the answer.
 	Returned = -1
 
 	mostHead   = 256 << 10 // bytes of an answer's headers; servers send some 1 KB, and proxies with cookies 16 KB
-	mostShown  = 200       // letters of what a server said that are told
+	mostShown  = 200       // letters of what a server said that are shown
 	dialWithin = 30 * time.Second
 	handshake  = 10 * time.Second
 	idle       = 30 * time.Second
@@ -78,9 +78,9 @@ func New(o Options) *http.Client {
 	}}
 }
 
-// Guard is a transport that asks another one and holds its answers to the options: their size, and where they lead. A client above
-// it never sees a redirect that it must not follow, so it does not matter what that client would do, or which credentials it would
-// add again. The deadline, the proxy and the bound on headers are the other one's.
+// Guard is a transport that asks another one and enforces the options on its answers: their size, and where they lead. A client above it
+// never sees a redirect that it must not follow, so it does not matter what that client would do, or which credentials it would add again.
+// The deadline, the proxy and the bound on headers are the other one's.
 func Guard(next http.RoundTripper, o Options) http.RoundTripper { return &guard{next, o} }
 
 type guard struct {
@@ -108,7 +108,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 			if r.Body != nil {
 				r.Body.Close()
 			}
-			return nil, &Redirect{g.o.of(), shown(r.URL)} // nobody below has let it pass
+			return nil, &Redirect{g.o.of(), shown(r.URL)} // no guard below has let it pass
 		}
 		r = r.Clone(r.Context())
 		for _, name := range credentials {
@@ -225,7 +225,7 @@ type Body struct {
 	Left, Most int64
 }
 
-// Read reads on while there is room. One byte more tells an answer that just fits from one that does not.
+// Read reads on while there is room. One byte more distinguishes an answer that just fits from one that does not.
 func (b *Body) Read(to []byte) (int, error) {
 	if int64(len(to)) > b.Left+1 {
 		to = to[:b.Left+1]
@@ -239,7 +239,7 @@ func (b *Body) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Quote is what a server sent, for an error: quoted, and no longer than somebody reads.
+// Quote is what a server sent, for an error: quoted, and short enough to be read.
 func Quote(text string) string {
 	if letters := []rune(text); len(letters) > mostShown {
 		text = string(letters[:mostShown]) + "…"
@@ -247,7 +247,7 @@ func Quote(text string) string {
 	return strconv.Quote(text)
 }
 
-// Said is what a server sent in words: as it is if it is a short line of printable letters, and else quoted and shortened.
+// Said is the text that a server sent: unchanged if it is a short line of printable letters, and otherwise quoted and shortened.
 func Said(text string) string {
 	if len(text) <= mostShown && strings.IndexFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) < 0 {
 		return text

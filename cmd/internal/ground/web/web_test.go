@@ -41,7 +41,7 @@ func ask(c *http.Client, address string) (string, int, error) {
 	return string(data), answer.StatusCode, err
 }
 
-// TestRedirects: by what a client is for, and never elsewhere with what it carries.
+// TestRedirects: they are followed by what a client is for, and never elsewhere with what it carries.
 func TestRedirects(t *testing.T) {
 	other, asked, last := sink(t)
 	host := strings.TrimPrefix(other, "http://")
@@ -63,7 +63,7 @@ func TestRedirects(t *testing.T) {
 	for _, c := range []struct {
 		path      string
 		redirects int
-		want      string // of the error; "": there is none
+		want      string // of the error; "": none
 		status    int
 	}{
 		{"/other", 0, "it answered with a redirect to " + other + ": not followed", 0},
@@ -94,12 +94,12 @@ func TestRedirects(t *testing.T) {
 	if asked.Load() != 0 {
 		t.Errorf("the other host was asked %d times", asked.Load())
 	}
-	// A client of somebody else's that adds its credentials again, as client-go's does.
+	// Someone else's client that adds its credentials again, as client-go's does.
 	again := &http.Client{Transport: adds{Guard(http.DefaultTransport, Options{Of: "it"})}}
 	if _, _, err := ask(again, s.URL+"/other"); err == nil || asked.Load() != 0 {
 		t.Errorf("%v, asked %d times", err, asked.Load())
 	}
-	// A registry's blobs lie elsewhere, but its credentials stay.
+	// A registry's blobs are elsewhere, but its credentials stay.
 	if _, status, err := ask(New(Options{Elsewhere: true, Redirects: 10}), s.URL+"/other"); err != nil || status != 200 || asked.Load() != 1 {
 		t.Errorf("%d, %v", status, err)
 	} else if h := *last.Load(); h.Get("Authorization") != "" {
@@ -129,7 +129,7 @@ func (a adds) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(r)
 }
 
-// TestBounds: an answer ends where it is too large, by what it is unpacked.
+// TestBounds: an answer ends where it is too large, measured unpacked.
 func TestBounds(t *testing.T) {
 	much := []byte(strings.Repeat(" ", 1e6)) // made once: it is the client's memory that counts
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +173,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestSaid: what a server said does nothing to a terminal, and is no longer than somebody reads.
+// TestSaid: what a server said does nothing to a terminal, and is short enough to be read.
 func TestSaid(t *testing.T) {
 	for in, want := range map[string]string{
 		"500 Internal Server Error": "500 Internal Server Error", "\x1b[2Jevil": `"\x1b[2Jevil"`, "a\u202eb": `"a\u202eb"`, "\xff": `"\xff"`,

@@ -16,7 +16,7 @@ const (
 	Ignores        // it does not
 )
 
-// AloneOf is what a program does that reads no more than the limit of its own cgroup.
+// AloneOf is what a program does that reads only the limit of its own cgroup.
 func AloneOf(p *procs.Program, env map[string]string) Alone {
 	switch {
 	case p == nil || p.Minor() == 0:
@@ -42,8 +42,8 @@ func AloneUnder(p *procs.Program, env map[string]string, own, seen bool) Alone {
 	return a
 }
 
-// Fix says what to do about a GOMAXPROCS in the environment that does not suit the limit, where n is right. Where no limit reaches
-// the program by itself, it would have the CPUs of whatever machine it is started on next.
+// Fix says what to do about a GOMAXPROCS in the environment that does not suit the limit, where n is right. Where no limit reaches the
+// program on its own, it would have all the CPUs of the machine that it is started on next.
 func (a Alone) Fix(n int) string {
 	set := "set GOMAXPROCS to " + strconv.Itoa(n)
 	switch a {

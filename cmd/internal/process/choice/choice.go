@@ -1,9 +1,9 @@
 // Package choice answers: which GOMAXPROCS would each known rule choose for a process, and where does it go wrong? The
 // rules are those of the Go runtime by version, automaxprocs, the Kubernetes downward API, and this project's library.
 //
-// In goes what the files of a system say, as the process itself sees them. The rules of others are modelled with their
-// peculiarities, because these are what users run into; TestReal compares each with the real thing. The package decides
-// nothing: it asks unthrottle.Decide what is right.
+// In goes what the files of a system say, as the process itself sees them. Other projects' rules are modelled with their peculiarities,
+// because these are what users run into; TestReal compares each with the real thing. The package decides nothing: it asks unthrottle.Decide
+// what is right.
 package choice
 
 import (
@@ -31,8 +31,8 @@ type System struct {
 	read      func(file string) (string, error) // reads a file where the process would find it
 }
 
-// ReadSystem reads the surroundings of process pid, 0 meaning the calling process, from the files below root. The policy
-// is what this project's library would be told to do.
+// ReadSystem reads the surroundings of process pid, 0 meaning the calling process, from the files below root. The policy is the one that
+// this project's library would get.
 func ReadSystem(root string, pid int, policy unthrottle.Policy) System {
 	s := System{Policy: policy}
 	s.Limits, s.Memory = cgroup.ReadAll(cgroup.Source{Root: root, PID: pid})
@@ -70,7 +70,7 @@ func ReadSystem(root string, pid int, policy unthrottle.Policy) System {
 	return s
 }
 
-// Short is the system without the texts of its files, for whoever keeps many: its rules can't be asked any more.
+// Short is the system without the texts of its files, for callers that keep many: its rules can no longer be asked.
 func (s System) Short() System {
 	return System{Limits: s.Limits, Inside: s.Inside, Memory: s.Memory, Policy: s.Policy}
 }
@@ -140,13 +140,13 @@ const (
 	Unthrottle   Rule = "unthrottle"
 )
 
-// A Choice is what a rule makes of a system.
+// A Choice is what a rule chooses for a system.
 type Choice struct {
 	Rule  Rule
 	Procs int     // 0: not known
 	Limit float64 // the limit that the rule believes in, 0 for none
-	Wrong bool    // it would choose another number if it knew the limit in force and the CPUs
-	Why   string  // why it believes in another limit than the one in force, or is wrong; "" when all is well
+	Wrong bool    // it would choose a different number if it knew the limit in force and the CPUs
+	Why   string  // why it believes in a limit other than the one in force, or is wrong; "": neither
 	Fix   string  // one line, when it is wrong
 
 	limited bool // it believes in a limit; the kernel never writes one that makes Limit 0 or less

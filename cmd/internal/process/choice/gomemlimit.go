@@ -9,7 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/memory"
 )
 
-// GOMEMLIMIT is what memory.Decide sets under a memory limit, in whole MiB, and as it is typed; 0 and "": the limit is too small for one.
+// GOMEMLIMIT is what memory.Decide sets under a memory limit, in whole MiB, and as one types it; 0 and "": the limit is too small for one.
 func GOMEMLIMIT(limit int64) (bytes int64, text string) {
 	mib := memory.Decide(cgroup.Memory{State: cgroup.Limited, Bytes: limit}, memory.Options{}).Bytes >> 20
 	if mib == 0 {
@@ -34,15 +34,15 @@ const (
 	TightShare = 0.25 // of the time, or of the CPU time, that collections take
 )
 
-// leastGoal is a heap below which Go does not collect by itself.
+// leastGoal is a heap below which Go does not collect on its own.
 const leastGoal = 4 << 20
 
-// Roomy is a GOMEMLIMIT that leaves the collector room for half as much as is alive, beside what holds no objects; and the memory limit
+// Roomy is a GOMEMLIMIT that leaves the collector room for half as much as is alive, besides what holds no objects; and the memory limit
 // under which memory.Decide sets that: it leaves a tenth, and 8 MiB at least, and sets nothing below 32 MiB.
 func Roomy(live, other float64) (gomemlimit, limit float64) {
 	gomemlimit = max(1.5*live, leastGoal) + other
 	return gomemlimit, max(gomemlimit/0.9, gomemlimit+8<<20, 32<<20)
 }
 
-// Mebibytes writes a size as a setting has it.
+// Mebibytes writes a size as in a setting.
 func Mebibytes(n float64) string { return fmt.Sprintf("%.0fMiB", max(1, math.Ceil(n/(1<<20)))) }

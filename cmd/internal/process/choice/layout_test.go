@@ -99,8 +99,8 @@ func link(t *testing.T, file, target string) {
 	}
 }
 
-// TestLayouts writes down what every rule chooses for every layout. Each golden file was gone through by hand with the
-// rules' sources beside it; TestReal holds the numbers against the real things.
+// TestLayouts writes down what every rule chooses for every layout. Each golden file was checked by hand against the rules' sources;
+// TestReal checks the numbers against real programs.
 func TestLayouts(t *testing.T) {
 	for _, l := range layouts(t) {
 		t.Run(l.name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func TestContainedProcess(t *testing.T) {
 		mount = "mount -t cgroup -o cpu cgroup " + group.Dir
 	}
 	seen := t.TempDir()
-	// The new mount lies over the test's own group: a directory that is sure to exist, and which nobody else sees.
+	// The new mount covers the test's own group: a directory that is sure to exist, and that no one else sees.
 	script := mount + ` && cp /proc/self/cgroup /proc/self/mountinfo "$0" && echo ready && exec sleep 1000`
 	cmd := child.Command("unshare", "-mC", "sh", "-c", script, seen)
 	cmd.Stderr = os.Stderr

@@ -31,7 +31,7 @@ type Prediction struct {
 	Rule   Rule // the rule that applied, "" if the environment did
 	Why    string
 
-	Choice Choice // what Rule makes of the system
+	Choice Choice // what Rule chooses for the system
 }
 
 // Predict says which GOMAXPROCS the Go program p has in this system.
@@ -48,7 +48,7 @@ func (s System) Predict(p procs.Process) Prediction {
 		ours = unthrottle.Decide(s.Inside, s.Policy)
 	}
 	if p.Program.Automaxprocs >= procs.Linked && !set { // set to any text, it does nothing
-		// Whichever comes first, a lower number of automaxprocs stands.
+		// Whichever comes first, automaxprocs' number stays if it is lower.
 		if c := s.Of(Automaxprocs); c.limited && (ours.Procs == 0 || c.Procs < ours.Procs) {
 			return Prediction{Procs: c.Procs, Source: FromAutomaxprocs, Rule: Automaxprocs, Why: "automaxprocs rounds its limit down", Choice: c}
 		}
@@ -59,7 +59,7 @@ func (s System) Predict(p procs.Process) Prediction {
 	return s.runtime(p)
 }
 
-// Uncalled is Predict of a program of which it is known that nothing in it has called runtime.GOMAXPROCS, whatever is linked into it.
+// Uncalled is Predict for a program that is known never to have called runtime.GOMAXPROCS, regardless of what is linked into it.
 func (s System) Uncalled(p procs.Process) Prediction {
 	if p.Program != nil {
 		bare := *p.Program
@@ -98,7 +98,7 @@ func reason(err error) string {
 	return "its program can't be read: " + err.Error()
 }
 
-// runtime says what the Go runtime alone makes of the system for this program.
+// runtime says what the Go runtime alone chooses on the system for this program.
 func (s System) runtime(p procs.Process) Prediction {
 	rule, why := Go126, ""
 	switch minor := p.Program.Minor(); {

@@ -305,8 +305,8 @@ func TestRebase(t *testing.T) {
 	}
 }
 
-// A process in a container, with the namespaces that ReadSystem tells by: the kernel shows its paths as the reader sees
-// them, and Go 1.25, which trips over them, sees others.
+// A process in a container, with the namespaces that ReadSystem recognises it by: the kernel shows its paths as the reader sees them, and
+// Go 1.25, which trips over them, sees others.
 func TestReadSystemNamespaces(t *testing.T) {
 	tree := fixture.Tree{Files: []fixture.File{
 		{Name: "proc/self/mountinfo", Data: "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"},

@@ -12,8 +12,8 @@ import (
 // goVersions are the runtimes whose answers are recorded, the first of them also that of the program with automaxprocs.
 var goVersions = []string{"go1.24.13", "go1.25.14", "go1.26.11", "go1.27.3"}
 
-// TestReal holds the models of others' rules against what real programs did in the same trees: testdata/real.txt, which
-// TestRecord makes.
+// TestReal compares the models of other projects' rules with what real programs did in the same trees: testdata/real.txt, which TestRecord
+// makes.
 func TestReal(t *testing.T) {
 	text, err := os.ReadFile("testdata/real.txt")
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 //
 //	go test -tags record -run TestRecord ./internal/process/choice
 //
-// Real programs are started in the saved trees. Their runtimes are changed in one place: the number of CPUs is read from
-// the file /ncpu, for a machine with two CPUs could not tell the answers apart.
+// Real programs are started in the saved trees. Their runtimes are changed in one place: the number of CPUs is read from the file /ncpu,
+// since a machine with two CPUs could not distinguish the answers.
 func TestRecord(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("chroot needs root")

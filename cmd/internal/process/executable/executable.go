@@ -1,11 +1,11 @@
-// Package executable answers: what does an ELF file say of the Go program in it? In goes a file that somebody else made, and its
-// size; out come its segments, those of its sections that hold what Go's linker left there, its build information, and a way to read
-// what it loads by address.
+// Package executable answers: what does an ELF file say of the Go program in it? In goes a file that someone else made, and its size; out
+// come its segments, those of its sections that hold what Go's linker left there, its build information, and a way to read what it loads by
+// address.
 //
-// The file is not trusted. Package debug/elf believes what a file says of itself: it keeps as many sections as there are, and
-// inflates the table of their names where that is compressed, a megabyte to a gigabyte. Here the headers are read by hand, a few
-// kilobytes of them are kept whatever they say, nothing is ever inflated, and all reads together have a budget. What no linker of
-// Go programs makes is refused with ErrOdd, and what was odd about it. What is no ELF file is ErrFormat.
+// The file is not trusted. Package debug/elf believes what a file says of itself: it keeps as many sections as there are, and inflates the
+// table of their names where that is compressed, a megabyte to a gigabyte. Here the headers are read by hand, at most a few kilobytes of
+// them are kept, nothing is ever inflated, and all reads together have a budget. What no linker of Go programs makes is refused with
+// ErrOdd, and what was odd about it. For what isn't an ELF file the error is ErrFormat.
 package executable
 
 import (
@@ -37,10 +37,10 @@ const (
 	maxNames    = 256 << 10 // bytes of the names of sections; real ones have up to 600
 	maxTable    = 256 << 20 // bytes of the table of functions, and of symbols; the largest programs have 100 MB
 	maxInfo     = 4 << 20   // bytes of the section of build information; real ones have up to 100 KB
-	maxContent  = 512 << 20 // bytes of the file's content, all passes together, for one who reads it
+	maxContent  = 512 << 20 // bytes of the file's content, all passes together, for one reader
 )
 
-// The sections that are used. All others are forgotten as soon as they are seen.
+// The sections that are used. All others are dropped as soon as they are seen.
 const (
 	BuildInfoSection = ".go.buildinfo"
 	FunctionsSection = ".gopclntab"
@@ -242,7 +242,7 @@ func (f *File) readSections(r io.ReaderAt, size int64, h header) error {
 			Type: elf.SectionType(h.order.Uint32(b[4:])), Flags: elf.SectionFlag(field(0)), Addr: field(1), Offset: field(2), Size: field(3), FileSize: field(3),
 		}
 	}
-	if h.sectionNamesFrom == 0 && h.sectionCount <= 1 { // an empty table, as some tools leave it when they take all out
+	if h.sectionNamesFrom == 0 && h.sectionCount <= 1 { // an empty table, as some tools leave when they remove everything
 		return nil
 	}
 	if h.sectionNamesFrom >= h.sectionCount {
@@ -279,7 +279,7 @@ func (f *File) readSections(r io.ReaderAt, size int64, h header) error {
 	return nil
 }
 
-// known returns the name at an offset if it is one that is used, else "".
+// known returns the name at an offset if it is one that is used, "" otherwise.
 func known(names []byte, at uint32) string {
 	if uint64(at) >= uint64(len(names)) {
 		return ""
@@ -378,7 +378,7 @@ func (f *File) Uint(b []byte) uint64 {
 	return f.Order.Uint64(b)
 }
 
-// ErrBudget means that more was to be read than any program's tables have.
+// ErrBudget means that more would have to be read than any program's tables have.
 var ErrBudget = errors.New("its tables are larger than any program's")
 
 // A Budget limits how many bytes may be read.
@@ -387,7 +387,7 @@ type Budget struct {
 	left int64
 }
 
-// NewBudget reads so many bytes of r at most.
+// NewBudget reads no more than most bytes of r.
 func NewBudget(r io.ReaderAt, most int64) *Budget { return &Budget{r, most} }
 
 // ReadAt is that of an io.ReaderAt. Its error is ErrBudget where too much was read.
@@ -397,7 +397,7 @@ func (b *Budget) ReadAt(buf []byte, off int64) (int, error) {
 		return 0, ErrBudget
 	}
 	n, err := b.r.ReadAt(buf, off)
-	if n < 0 || n > len(buf) { // a reader of somebody else's making
+	if n < 0 || n > len(buf) { // someone else's reader
 		return 0, io.ErrUnexpectedEOF
 	}
 	return n, err

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestLikeStandard compares what is read with what Go's own packages read: of this test, and of the programs of this system, Go's
-// and others.
+// TestLikeStandard compares what is read with what Go's own packages read: from this test, and from this system's programs, Go's and
+// others.
 func TestLikeStandard(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -43,7 +43,8 @@ func own(t testing.TB) (file []byte, headers int64, count int) {
 	return file, int64(binary.LittleEndian.Uint64(file[40:])), int(binary.LittleEndian.Uint16(file[60:]))
 }
 
-// TestHostile makes what no linker makes of a real program. Whatever a file says, what it costs is bounded, and what is said names it.
+// TestHostile turns a real program into what no linker makes. Regardless of what a file says, its cost is bounded, and the error names what
+// is odd.
 func TestHostile(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("the files are made of a program for linux/amd64")
@@ -92,7 +93,7 @@ func TestHostile(t *testing.T) {
 	}
 	for _, test := range []struct {
 		what   string
-		size   int64 // of the file; 0: as it is
+		size   int64 // of the file; 0: unchanged
 		change func(file []byte)
 		more   []piece
 		want   string // in the error; "": none
@@ -198,7 +199,7 @@ func TestLiar(t *testing.T) {
 	}
 }
 
-// FuzzFile makes files of N equal things from a few numbers: whatever they are, the memory that they cost is bounded.
+// FuzzFile makes files of N equal things from a few numbers: the memory that they cost is always bounded.
 func FuzzFile(f *testing.F) {
 	f.Add(uint16(3), uint64(0x400), uint16(60000), uint64(0x1000), uint64(1<<30), uint64(0x800), uint64(1<<40))
 	f.Add(uint16(60000), uint64(64), uint16(0), uint64(64), uint64(0), uint64(0), uint64(1<<20))

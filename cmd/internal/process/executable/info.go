@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 )
 
-// ErrNotGo means that the file has no build information, so that it is no Go program, or one whose information was taken out.
+// ErrNotGo means that the file has no build information, so that it isn't a Go program, or is one whose information was removed.
 var ErrNotGo = errors.New("not a Go program")
 
 // Bounds on build information.
@@ -23,13 +23,13 @@ const (
 //
 //	"\xff Go buildinf:" · size of a pointer · flags · 16 bytes · length · version · length · modules
 //
-// with the lengths as varints. Before that two pointers follow the flags, to strings that are a pointer and a length each, in the
-// order of bytes that flag 1 tells.
+// with the lengths as varints. Before that two pointers follow the flags, to strings that are a pointer and a length each, in the byte
+// order that flag 1 gives.
 const infoMagic = "\xff Go buildinf:"
 
 const infoHeader = 32
 
-// BuildInfo reads what Go's linker wrote of the program's modules and settings. It is debug/buildinfo's Read, with bounds.
+// BuildInfo reads what Go's linker wrote about the program's modules and settings. It is debug/buildinfo's Read, with bounds.
 func (f *File) BuildInfo() (*debug.BuildInfo, error) {
 	version, modules, err := f.rawInfo()
 	if err != nil {
@@ -43,7 +43,8 @@ func (f *File) BuildInfo() (*debug.BuildInfo, error) {
 	return info, nil
 }
 
-// Version returns the version of Go such as "go1.26.8" where build information of today's form is in a section of its own, "" else.
+// Version returns the version of Go such as "go1.26.8" where build information in the current form is in a section of its own, ""
+// otherwise.
 func (f *File) Version() string {
 	s, ok := f.Section(BuildInfoSection)
 	if !ok {

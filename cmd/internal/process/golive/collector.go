@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Collector is what the garbage collector of a running program goes by, and the time that it has taken.
+// A Collector is the settings and state that a running program's garbage collector uses, and the time that it has taken.
 type Collector struct {
 	Percent int   // GOGC; -1: off
 	Limit   int64 // GOMEMLIMIT in bytes; math.MaxInt64: none
@@ -15,7 +15,7 @@ type Collector struct {
 	Live  uint64 // bytes of the heap that the last collection found in use
 	Roots uint64 // bytes of stacks and globals, which are scanned with it
 	Other uint64 // bytes that count for GOMEMLIMIT and hold no objects
-	Goal  uint64 // bytes of the heap by which the next collection is to have ended
+	Goal  uint64 // bytes of the heap by which the next collection should have ended
 
 	// Ps' time until the end of the last collection: in collections, and in all that is not idle. Known false: it isn't known.
 	In, Busy time.Duration
@@ -71,12 +71,12 @@ func (m *image) parseCollector(part []byte) (c Collector, ok bool) {
 	return c, true
 }
 
-// leastHeap is heapMinimum, which the runtime reckons with numbers that wrap around where GOGC is off.
+// leastHeap is heapMinimum, which the runtime computes with numbers that wrap around if GOGC is off.
 func leastHeap(percent int, least uint64) uint64 {
 	return least * uint64(percent) / 100
 }
 
-// limitGoal is the goal by GOMEMLIMIT, as memoryLimitHeapGoal has it.
+// limitGoal is the goal by GOMEMLIMIT, computed as in memoryLimitHeapGoal.
 func limitGoal(limit, mapped, other uint64) uint64 {
 	over := other
 	if mapped > limit {
@@ -93,7 +93,7 @@ func limitGoal(limit, mapped, other uint64) uint64 {
 	return goal - keep
 }
 
-// parseStats reads cpuStats. Its sums fit, or it is none.
+// parseStats reads cpuStats. If its sums don't fit, it isn't cpuStats.
 func (m *image) parseStats(c *Collector, part []byte) {
 	var sum uint64
 	for i := 0; i < statsTotal; i += 8 {

@@ -33,7 +33,7 @@ func checkCollector(t *testing.T, p *Process, f flavour) {
 	}
 }
 
-// A program's collector is as its own runtime/metrics have it, whoever set GOGC and GOMEMLIMIT, and off.
+// A program's collector is what its own runtime/metrics report, however GOGC and GOMEMLIMIT were set, and off.
 func TestCollector(t *testing.T) {
 	for _, version := range ofMatrix(oldestAndNewest) {
 		key := fmt.Sprint(version, sources(t, "collector"))
@@ -87,7 +87,7 @@ func sameCollector(t *testing.T, p *Process, said string) {
 	}
 }
 
-// What is no collector, and a program in which there is none, are not taken for one.
+// What isn't a collector, and a program without one, are not taken for one.
 func TestNoCollector(t *testing.T) {
 	p := open(t, start(t, []string{"PROCS=2"}, target(t, runtime.Version(), flavours[0])).Process.Pid)
 	at := p.runtime.v.collector

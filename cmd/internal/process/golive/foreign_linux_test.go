@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// strangers are programs that nobody here wrote or built: those of Debian's packages etcd-server, prometheus,
-// prometheus-node-exporter, caddy, syncthing and rclone. They lie below the directory that UNTHROTTLE_FOREIGN names, as
-// dpkg-deb -x has unpacked them.
+// strangers are programs that we neither wrote nor built: those of Debian's packages etcd-server, prometheus, prometheus-node-exporter,
+// caddy, syncthing and rclone. They are below the directory that UNTHROTTLE_FOREIGN names, as dpkg-deb -x has unpacked them.
 var strangers = []struct {
 	path string
 	args []string // DIR is a directory of its own
@@ -65,7 +64,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// waitFor reads a program until it has come so far as to have its value.
+// waitFor reads a program until it has got as far as having its value.
 func waitFor(pid, want int) (v Value, err error) {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if v, err = Read(pid); err == nil && v.Procs == want || errors.Is(err, ErrExited) {

@@ -1,7 +1,6 @@
-// Package golive answers: what is a running Go program's GOMAXPROCS? In goes a pid; out comes the value as it is in the
-// program's memory, with the proof that it is one. The program needs no preparation, is not stopped and does not notice:
-// its memory is read through /proc/PID/mem and process_vm_readv, never with ptrace. It judges nothing, and it does not
-// guess: if the value can't be proven there is an error.
+// Package golive answers: what is a running Go program's GOMAXPROCS? In goes a pid; out comes the value in the program's memory, with the
+// proof that it is one. The program needs no preparation, is not stopped and does not notice: its memory is read through /proc/PID/mem and
+// process_vm_readv, never with ptrace. It judges nothing, and it does not guess: if the value can't be proven there is an error.
 //
 // The way to the value: the table of functions (it survives stripping) has the code of runtime.procresize, which begins
 // with a load of the variable gomaxprocs and ends with a store to it. Among the other variables it uses is allp, the
@@ -21,7 +20,7 @@ import (
 var (
 	// ErrNotGo means that neither the program nor a library in it was built by Go.
 	ErrNotGo = errors.New("not a Go program")
-	// ErrExited means that there is no such process, or that it ended or started another program.
+	// ErrExited means that there is no such process, or that it ended or became another program.
 	ErrExited = errors.New("the process has exited or started another program")
 )
 
@@ -49,8 +48,7 @@ func Read(pid int) (Value, error) {
 	})
 }
 
-// A Sched is what else of the scheduler can be read. The numbers are read while the program runs, so they may be some
-// nanoseconds apart.
+// A Sched is what else can be read of the scheduler. The numbers are read while the program runs, so they may be some nanoseconds apart.
 type Sched struct {
 	Procs int // GOMAXPROCS
 

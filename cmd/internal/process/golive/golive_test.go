@@ -34,7 +34,7 @@ nonsense
 	}
 }
 
-// imageMemory is the memory of a process that is as its file.
+// imageMemory is the memory of a process that looks like its file.
 type imageMemory struct{ io.ReaderAt }
 
 func (m imageMemory) readSpans(buf []byte, spans []span) error {

@@ -24,7 +24,7 @@ type image struct {
 	version string // of Go, "" when it can't be read
 }
 
-// readImage reads the headers of an ELF file of that size, and keeps little, whatever the file says.
+// readImage reads the headers of an ELF file of that size, and keeps little, regardless of what the file says.
 func readImage(file io.ReaderAt, size int64) (*image, error) {
 	f, err := executable.Read(file, size)
 	if err != nil {
@@ -33,10 +33,10 @@ func readImage(file io.ReaderAt, size int64) (*image, error) {
 	return &image{File: f, version: f.Version()}, nil
 }
 
-// on is the image as it is read from the same file opened again.
+// on is the image, read from the same file opened again.
 func (m *image) on(file io.ReaderAt) *image { return &image{File: m.File.On(file), version: m.version} }
 
-// isGo reports whether the sections are those of a Go program. Without section headers only a search can tell.
+// isGo reports whether the sections are those of a Go program. Without section headers only a search can show that.
 func (m *image) isGo() bool {
 	for _, name := range []string{executable.BuildInfoSection, executable.FunctionsSection, executable.MovedFunctions, executable.BuildIDSection} {
 		if _, ok := m.Section(name); ok {
@@ -138,7 +138,7 @@ func scan(r io.ReaderAt, from, to uint64, overlap int, visit func(at uint64, pie
 		}
 		switch {
 		case errors.Is(err, io.EOF) || errors.Is(err, executable.ErrBudget):
-			return // of a file the end; of memory that the process is gone
+			return // for a file the end; for memory, the process is gone
 		case uint64(n) < want:
 			at = (at + uint64(n) + pageSize) &^ (pageSize - 1)
 		case at+want == to:

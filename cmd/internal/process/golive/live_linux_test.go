@@ -343,7 +343,7 @@ func checkSched(t *testing.T, p *Process, version string, f flavour, n int) {
 	}
 }
 
-// A program that did not set GOMAXPROCS is not custom; nor is the calling process, which has pid 0 too.
+// A program that did not set GOMAXPROCS is not custom; neither is the calling process, which has pid 0 too.
 func TestNotCustom(t *testing.T) {
 	c := start(t, []string{"GOMAXPROCS="}, target(t, runtime.Version(), flavours[0]))
 	s, err := open(t, c.Process.Pid).Sched()
@@ -370,7 +370,7 @@ func TestWithoutVector(t *testing.T) {
 	}
 }
 
-// Many processes are read with what one of them taught of their file, wherever each was loaded.
+// Many processes are read with what was learned about their file from one of them, wherever each was loaded.
 func TestFiles(t *testing.T) {
 	path := target(t, runtime.Version(), flavours[4]) // position-independent
 	var files Files
@@ -689,7 +689,7 @@ func imageOf(f *os.File) (*image, error) {
 	return readImage(f, info.Size())
 }
 
-// Without a decoder for a processor the symbols do, where a program has them.
+// Without a decoder for a processor the symbols are used, where a program has them.
 func TestSymbols(t *testing.T) {
 	c := start(t, []string{"PROCS=12"}, target(t, runtime.Version(), flavours[0]))
 	p := open(t, c.Process.Pid)

@@ -16,7 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// opens counts how often the file at a path is opened, by whatever name, for as long as the test lasts.
+// opens counts how often the file at a path is opened, under any name, for as long as the test lasts.
 func opens(t *testing.T, path string) func() int {
 	t.Helper()
 	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
@@ -39,7 +39,7 @@ func opens(t *testing.T, path string) func() int {
 	}
 }
 
-// TestReplacedLibrary: what is mapped is looked at, and what has come into its place is not opened: a watchdog or a tape would act.
+// TestReplacedLibrary: what is mapped is looked at, and what has replaced it is not opened: a watchdog or a tape would act.
 func TestReplacedLibrary(t *testing.T) {
 	dir := t.TempDir()
 	library, device := filepath.Join(dir, "lib.so"), filepath.Join(dir, "device")
@@ -84,7 +84,7 @@ func TestReplacedLibrary(t *testing.T) {
 	}
 	tree := foreign.Open("")
 	defer tree.Close()
-	if f, err := openMapped(tree, self, maps[i]); err == nil { // by the mapping, for who may
+	if f, err := openMapped(tree, self, maps[i]); err == nil { // through the mapping, if we may
 		if f.Inode() != maps[i].inode {
 			t.Error("another file than the one that is mapped")
 		}
@@ -101,7 +101,7 @@ func TestReplacedLibrary(t *testing.T) {
 	if err := syscall.Stat(device, &st); err != nil {
 		t.Fatal(err)
 	}
-	for _, inode := range []uint64{maps[i].inode, st.Ino} { // who can't go by the mapping; and a device that has the right number
+	for _, inode := range []uint64{maps[i].inode, st.Ino} { // where the mapping can't be used; and a device that has the right number
 		m := maps[i]
 		m.start, m.end, m.path, m.inode = 1, 2, library, inode
 		f, err := openMapped(tree, self, m)

@@ -50,8 +50,8 @@ func (m *image) parsePclntab(addr, size uint64) (t pclntab, ok bool) {
 	return t, t.nfunc > 0 && t.names >= uint64(len(buf)) && t.functions < size && t.nfunc < (size-t.functions)/8
 }
 
-// findPclntab finds the table by its section. Where there is none, as in externally linked position-independent programs
-// before Go 1.26, it looks for a header that leads to the function want.
+// findPclntab finds the table by its section. Without one, as in externally linked position-independent programs before Go 1.26, it looks
+// for a header that leads to the function want.
 func (m *image) findPclntab(want string) (t pclntab, ok bool) {
 	if s, found := m.Functions(); found {
 		return m.parsePclntab(s.Addr, s.Size) // an unreadable one is obfuscated: no other will turn up
@@ -158,8 +158,8 @@ func (w *window) at(addr uint64, n int) []byte {
 //
 //	*pclntab · six slices, names first · findfunctab · minpc · maxpc · text
 //
-// It is read from the live process: on the disk a position-independent program has no pointers. The header of the table
-// does not have it since Go 1.26, and the section .text does not help, as C code may stand before Go's in it.
+// It is read from the live process: on the disk a position-independent program has no pointers. The header of the table does not have it
+// since Go 1.26, and the section .text does not help, as C code may come before Go's in it.
 func (t pclntab) text(live io.ReaderAt, bias uint64) (uint64, bool) {
 	m := t.m
 	pattern := make([]byte, 2*m.Word)

@@ -26,7 +26,7 @@ type Files struct{ memo procs.Memo[read] }
 // A read is what came of reading a file.
 type read struct {
 	code *code // never changed once it is remembered
-	err  error // why there is none: ErrNotGo, or that the file is odd
+	err  error // why it isn't there: ErrNotGo, or that the file is odd
 }
 
 // Forget drops the files that were not read since it was called last.
@@ -183,7 +183,7 @@ func (p *Process) attach(file *foreign.File, maps []mapping) error {
 		p.code = c
 		p.files.memo.Keep(file.ID, read{code: c})
 	}
-	p.runtime.m = known.m // it does not read the file any more
+	p.runtime.m = known.m // it no longer reads the file
 	return nil
 }
 
@@ -224,7 +224,7 @@ func (p *Process) explain(t *foreign.Tree, dir string, err error) error {
 	if statErr != nil {
 		return ErrExited
 	}
-	// "42 (name) Z …": a zombie has no program any more, a kernel thread never had one.
+	// "42 (name) Z …": a zombie no longer has a program, a kernel thread never had one.
 	_, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
 	if strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {
 		return ErrExited
@@ -266,7 +266,7 @@ func (p *Process) sched(patient bool) (Sched, error) {
 	return s, nil
 }
 
-// Collector reads what the garbage collector goes by. The error is ErrNoSched where that isn't known for the program's Go version.
+// Collector reads what the garbage collector uses. The error is ErrNoSched where that isn't known for the program's Go version.
 func (p *Process) Collector() (Collector, error) {
 	c, err := p.runtime.collector()
 	if err != nil {
@@ -285,7 +285,7 @@ func (p *Process) failed(err error) error {
 	return fmt.Errorf("reading GOMAXPROCS of process %d: %w", p.pid, err)
 }
 
-// Runs reports whether the program that was opened still runs: it has neither ended nor become another by an exec.
+// Runs reports whether the program that was opened still runs: it has neither ended nor become another through an exec.
 func (p *Process) Runs() bool { return !p.gone() }
 
 // gone reports whether the program that was opened no longer runs. Its memory then reads as an empty file.
@@ -306,8 +306,8 @@ func (p *Process) ReadAt(buf []byte, addr int64) (int, error) {
 	return p.mem.ReadAt(buf, addr)
 }
 
-// readSpans is one call of process_vm_readv, and one short read that the same program still runs: the call goes by pid,
-// so it would read the program that follows an exec.
+// readSpans is one call of process_vm_readv, and one short read that the same program still runs: the call takes a pid, so it would read
+// the program that follows an exec.
 func (p *Process) readSpans(buf []byte, spans []span) error {
 	for _, s := range spans {
 		if s.addr >= math.MaxInt64-uint64(s.size) {

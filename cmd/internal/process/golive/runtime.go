@@ -15,7 +15,7 @@ import (
 // A memory is a process's memory, by address.
 type memory interface {
 	io.ReaderAt
-	// readSpans reads several places at one go into buf, one after the other.
+	// readSpans reads several places at once into buf, one after the other.
 	readSpans(buf []byte, spans []span) error
 }
 
@@ -32,7 +32,7 @@ const maxProcs = 1 << 15
 // release changed one. It is the same on all 64-bit architectures.
 type layout struct {
 	npidle, nmspinning, timeToRun uint64
-	custom                        uint64 // customGOMAXPROCS; 0 where there is none
+	custom                        uint64 // customGOMAXPROCS; 0: there isn't one
 	stats                         uint64 // work.cpuStats, from work.cycles on
 }
 
@@ -46,8 +46,8 @@ var layouts = map[int]layout{
 	27: {npidle: 112, nmspinning: 116, timeToRun: 360, custom: 344, stats: 80},
 }
 
-// A code is what a program's file says of the runtime in it. One that is remembered serves many: each process works with one of its
-// own, see on.
+// A code is what a program's file says about the runtime in it. One that is remembered serves many: each process works with one of its own,
+// see on.
 type code struct {
 	m      *image
 	tab    pclntab
@@ -61,7 +61,7 @@ type code struct {
 	decoded map[string]uses // functions
 }
 
-// on is the code as it is read from the same file opened again. What is found out with it does not go into c.
+// on is the code, read from the same file opened again. What is found out with it does not go into c.
 func (c *code) on(file io.ReaderAt) *code {
 	own := *c
 	own.m = c.m.on(file)
@@ -311,7 +311,7 @@ type reader struct {
 	procs []uint64 // addresses of the Ps
 }
 
-// A sample is what is read at one go. It is lent to one reader after the other: a node has many programs.
+// A sample is what is read at once. It is lent to one reader after the other: a node has many programs.
 type sample struct {
 	spans []span
 	buf   []byte
@@ -319,8 +319,8 @@ type sample struct {
 
 var samples = sync.Pool{New: func() any { return new(sample) }}
 
-// pauses are slept between tries while the value can't be proven. GOMAXPROCS is changed with the world stopped, which is
-// short but for a process frozen by its quota meanwhile.
+// pauses are slept between tries while the value can't be proven. GOMAXPROCS is changed with the world stopped, which is short unless the
+// process is frozen by its quota meanwhile.
 var pauses = []time.Duration{0, 0, 100 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}
 
 // patience is for a program that was made to be slow to read.
@@ -366,7 +366,7 @@ func (r *reader) sample(s *Sched) error {
 	return err
 }
 
-// try reads once with the addresses of last time, and again when they are no longer right.
+// try reads once with the addresses from last time, and again if they are no longer right.
 func (r *reader) try(s *Sched) error {
 	if len(r.procs) > 0 {
 		if err := r.read(s); err == nil {
@@ -405,8 +405,7 @@ func (r *reader) refresh() error {
 // schedFrom is the first byte read of schedt, the list of idle Ps just before their count.
 func (r *reader) schedFrom() uint64 { return r.layout.npidle - 8 }
 
-// latencies is how many counts a runtime.timeHistogram has: of 40 powers of two four each, and of what is
-// outside two.
+// latencies is how many counts a runtime.timeHistogram has: four for each of 40 powers of two, and two for what is outside.
 const latencies = 4*40 + 2
 
 // schedSize is how much of schedt is read: up to the end of that.
@@ -472,8 +471,7 @@ func (r *reader) read(s *Sched) error {
 	return nil
 }
 
-// schedAgrees reports whether schedt is where it is thought to be: before the count of idle Ps stands one of them or
-// none.
+// schedAgrees reports whether schedt is where it is thought to be: before the count of idle Ps is one of them or none.
 func (r *reader) schedAgrees(part []byte) bool {
 	first, idle, spinning := r.m.Uint(part), r.m.Order.Uint32(part[8:]), r.m.Order.Uint32(part[r.layout.nmspinning-r.schedFrom():])
 	if r.layout.custom != 0 && part[r.layout.custom-r.schedFrom()] > 1 {

@@ -2,7 +2,7 @@ package goself
 
 import "time"
 
-// Classes are what a page says of how GOMAXPROCS was used: the CPU classes of runtime/metrics, and the process's CPU time.
+// Classes are what a page says about how GOMAXPROCS was used: the CPU classes of runtime/metrics, and the process's CPU time.
 //
 // The runtime counts the classes by the state of its Ps and the clock: a P whose thread waits for a CPU, or is frozen by a
 // quota, counts as one that runs. So what was not idle, divided by the CPU time that the process got, shows how many Ps
@@ -50,10 +50,10 @@ type Demand struct {
 // Ratio is 1 for a program whose running Ps all have a CPU.
 func (d Demand) Ratio() float64 { return d.Wanted / d.Got }
 
-// Since is what happened since an earlier reading: between is the time from one to the other, cpu the process's CPU time in
-// it. The runtime's part goes from the last collection before one to the last before the other, which is another stretch of
-// time: its length follows from GOMAXPROCS, and the two parts are compared by their rates. ok is false if the runtime has
-// not brought its classes up to date in between.
+// Since is what happened since an earlier reading: between is the time from one to the other, cpu the process's CPU time in it. The
+// runtime's part goes from the last collection before one to the last before the other, which is a different stretch of time: its length
+// follows from GOMAXPROCS, and the two parts are compared by their rates. ok is false if the runtime has not brought its classes up to date
+// in between.
 func (c Classes) Since(before Classes, between, cpu time.Duration) (d Demand, ok bool) {
 	total, idle := c.Total-before.Total, c.Idle-before.Idle
 	if total <= 0 || idle < 0 || idle > total || between <= 0 || cpu <= 0 {
@@ -69,8 +69,8 @@ func (c Classes) Since(before Classes, between, cpu time.Duration) (d Demand, ok
 	return d, true
 }
 
-// Start is the ratio of Wanted to Got since the program's start, for where there is but one reading; the two are sums of
-// seconds. ok is false if there was no collection yet, or the CPU time is unknown.
+// Start is the ratio of Wanted to Got since the program's start, where there is only one reading; the two are sums of seconds. ok is false
+// if there was no collection yet, or the CPU time is unknown.
 func (c Classes) Start() (d Demand, ok bool) {
 	if c.Total <= 0 || c.Idle < 0 || c.Idle > c.Total || c.CPU <= 0 {
 		return d, false

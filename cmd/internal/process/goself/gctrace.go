@@ -1,8 +1,7 @@
-// Package goself answers: what does a Go program say about itself? In go the lines that it writes to stderr with
-// GODEBUG=gctrace=1, for which it need not be prepared, and readings of its /metrics page, in the text format of Prometheus.
-// Out come its garbage collections and what they cost; what happened in its runtime between two readings; and how many CPUs
-// its Ps wanted for each that they got. Pages that Prometheus' own client writes have these figures by themselves, most of
-// them only if its collector is asked for all of them.
+// Package goself answers: what does a Go program say about itself? In go the lines that it writes to stderr with GODEBUG=gctrace=1, which
+// needs no preparation, and readings of its /metrics page, in the text format of Prometheus. Out come its garbage collections and what they
+// cost; what happened in its runtime between two readings; and how many CPUs its Ps wanted for each that they got. Pages that Prometheus'
+// own client writes have these figures on their own, most of them only if its collector is asked for all of them.
 //
 // It fetches no page and starts no program.
 package goself
@@ -23,7 +22,7 @@ const GCTrace = "gctrace=1"
 type Cycle struct {
 	CPU   time.Duration // of marking, by goroutines that allocate and by workers, but those on Ps that were idle
 	Live  int64         // bytes that were left
-	Goal  int64         // bytes at which it was to be done
+	Goal  int64         // bytes by which it should have finished
 	Procs int           // GOMAXPROCS
 }
 

@@ -44,7 +44,7 @@ func TestParseCycle(t *testing.T) {
 	}
 }
 
-// TestReal reads what this Go version writes.
+// TestGCLog reads what this Go version writes.
 func TestGCLog(t *testing.T) {
 	if os.Getenv("GCTRACE_TEST") != "" {
 		for range 4 { // the line of the last may still be written at the end

@@ -30,7 +30,7 @@ const (
 	latenciesName = "go_sched_latencies_seconds_bucket"
 )
 
-// ParseReading reads a page. ok is false if there is nothing of a Go runtime in it.
+// ParseReading reads a page. ok is false if it has nothing from a Go runtime.
 func ParseReading(page []byte) (r Reading, ok bool) {
 	r = Reading{latencies: map[float64]float64{}, known: map[string]bool{}}
 	for s := range samples(page) {
@@ -71,7 +71,7 @@ func (s sample) procs() int {
 	return 0
 }
 
-// samples are those of a page that are of the runtime or the process.
+// samples are those of a page that are about the runtime or the process.
 func samples(page []byte) iter.Seq[sample] {
 	return func(yield func(sample) bool) {
 		lines := bufio.NewScanner(bytes.NewReader(page))
@@ -134,7 +134,7 @@ func cutLabels(text string) (labels, after string, closed bool) {
 	return "", "", false
 }
 
-// Counter is the sum of all series that have a name; false: there is none.
+// Counter is the sum of all series with that name; false: there isn't one.
 func Counter(page []byte, name string) (sum float64, ok bool) {
 	lines := bufio.NewScanner(bytes.NewReader(page))
 	lines.Buffer(nil, 1<<20)

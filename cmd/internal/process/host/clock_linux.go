@@ -11,8 +11,8 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// cpuTime is the CPU time that a process has used. For this system's processes the kernel gives it to the nanosecond,
-// including threads that are running now, and to anybody. The clock's number is ~pid << 3 | 2, see clock_getcpuclockid(3).
+// cpuTime is the CPU time that a process has used. For this system's processes the kernel gives it to the nanosecond, including threads
+// that are running now, and to any user. The clock's number is ~pid << 3 | 2, see clock_getcpuclockid(3).
 func cpuTime(root string, pid int) (time.Duration, bool) {
 	if isHere(root) {
 		var t unix.Timespec
@@ -28,7 +28,7 @@ func cpuTime(root string, pid int) (time.Duration, bool) {
 	return procs.ParseCPUTime(string(stat))
 }
 
-// allowed are the CPUs that a process may run on, in some form. For this system's processes one call tells.
+// allowed are the CPUs that a process may run on, in some form. For this system's processes one call is enough.
 func allowed(root string, pid int) string {
 	if isHere(root) {
 		var set unix.CPUSet

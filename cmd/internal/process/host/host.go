@@ -1,7 +1,6 @@
-// Package host answers: which Go programs run on this system, what limits them, and how do they fare? In goes the root of
-// the system's files and how long to look; out come facts about each process: how it was built and started, its limit,
-// its GOMAXPROCS as it is, and what it did while it was looked at: the CPU time it got, how many of its Ps wanted CPU, how
-// often and how long its group was throttled.
+// Package host answers: which Go programs run on this system, what limits them, and how do they fare? In goes the root of the system's
+// files and how long to look; out come facts about each process: how it was built and started, its limit, its current GOMAXPROCS, and what
+// it did while it was looked at: the CPU time it got, how many of its Ps wanted CPU, how often and how long its group was throttled.
 //
 // The processes need no preparation and do not notice. What this user may not read is left out, and counted. The
 // package judges nothing.
@@ -28,11 +27,11 @@ import (
 type Process struct {
 	procs.Process // its Program is nil for a Go library in a program of another language
 
-	System     choice.System     // its limit, as it is and as it can see it
+	System     choice.System     // its limit, as it is and as the process can see it
 	Prediction choice.Prediction // its GOMAXPROCS, by how it was built and started
 
 	Started time.Time // zero: not known
-	Version string    // of Go, "" when it can't be told
+	Version string    // of Go, "" when it can't be found out
 
 	Live    int   // its GOMAXPROCS, from its memory; 0: it can't be read
 	LiveErr error // why
@@ -46,7 +45,7 @@ type Process struct {
 	Usage Usage
 }
 
-// Procs is the GOMAXPROCS that the process has, as far as is known, 0 when it isn't.
+// Procs is the GOMAXPROCS that the process has, 0 if that is not known.
 func (p *Process) Procs() int {
 	if p.Live > 0 {
 		return p.Live
@@ -76,7 +75,7 @@ type Usage struct {
 	CPU  time.Duration
 
 	cgroup.Throttling                   // of its groups meanwhile
-	Total             cgroup.Throttling // of its groups since they were made, as it was at last
+	Total             cgroup.Throttling // of its groups since they were made, at the end
 
 	// Stall is how long all threads of the process's group that wanted to run had to wait. From cpu.pressure.
 	Stall      time.Duration
@@ -108,7 +107,7 @@ type System struct {
 	CPUs  int
 	Wall  time.Duration
 	Busy  float64 // CPUs that did something, on average
-	Steal float64 // CPUs that the machine's own host took away
+	Steal float64 // CPUs that the machine's own host took
 	Known bool
 }
 
@@ -116,7 +115,7 @@ type System struct {
 type Result struct {
 	System    System
 	Processes []Process
-	Looked    int // processes that were looked at, whatever they are
+	Looked    int // processes of any kind that were looked at
 	Refused   int // those that this user may not look into: some may be Go programs
 	Odd       int // those whose file is not one that Go's linker makes, so that it was not looked into
 	Stuck     int // those that the kernel gave no answer about: a file system has stopped answering, perhaps
@@ -141,7 +140,7 @@ func (o *Options) names(p procs.Process) bool {
 	return len(o.Names) == 0 || slices.ContainsFunc(o.Names, func(pattern string) bool { return procs.Named(pattern, p) })
 }
 
-// A Survey looks at a host again and again, and remembers the processes that it saw last, and their files.
+// A Survey looks at a host repeatedly, and remembers the processes that it saw last, and their files.
 type Survey struct {
 	programs procs.Programs
 	files    golive.Files
@@ -154,8 +153,8 @@ type Survey struct {
 // later look.
 const patience = 2 * time.Second
 
-// Read looks at the processes. An error means that there is nothing to tell at all; what can't be read of one process is
-// in its facts. A process that ends meanwhile is left out.
+// Read looks at the processes. An error means that there is nothing to report at all; what can't be read of one process is in its facts. A
+// process that ends meanwhile is left out.
 func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 	var r Result
 	pids := o.PIDs
@@ -203,9 +202,9 @@ func (s *Survey) Read(ctx context.Context, o Options) (Result, error) {
 // isHere reports whether a root is this system's.
 func isHere(root string) bool { return strings.Trim(root, "/") == "" }
 
-// Read reads a process below root, 0 being the calling one: it reads the limit and predicts GOMAXPROCS. The process need not be
-// a Go program, and is not looked at. The warnings are of this project's settings in its environment, and of what can't be
-// read of ourselves.
+// Read reads a process below root, 0 being the calling one: it reads the limit and predicts GOMAXPROCS. The process need not be a Go
+// program, and is not looked at. The warnings are about this project's settings in its environment, and about what can't be read of
+// ourselves.
 func Read(root string, pid int) (p Process, warnings []error, err error) {
 	type found struct {
 		Process
@@ -236,8 +235,8 @@ func (p *Process) readLimit(root string, pid int) []error {
 	return warnings
 }
 
-// Look looks at one process, which [Read] has read, for a time; at 0 only at its memory. What is seen goes into p. Where p is
-// no Go program, has ended, or may not be looked into, ok is false and p as it was.
+// Look looks at one process, which [Read] has read, for a time; at 0 only at its memory. What is seen goes into p. If p isn't a Go program,
+// has ended, or may not be looked into, ok is false and p unchanged.
 func Look(ctx context.Context, root string, p *Process, lasting time.Duration) (system System, ok bool, err error) {
 	seen := *p
 	live, err := attach(root, &seen, new(golive.Files))
@@ -258,7 +257,7 @@ func Look(ctx context.Context, root string, p *Process, lasting time.Duration) (
 	return system, true, nil
 }
 
-// look reads GOMAXPROCS as it is now. Where the scheduler's state can be read, it is there.
+// look reads the current GOMAXPROCS. Where the scheduler's state can be read, it is there.
 func (p *Process) look(live *golive.Process) error {
 	p.Custom, p.CustomKnown = false, false
 	if sched, err := live.Sched(); err == nil {
@@ -285,7 +284,7 @@ func (p *Process) uncalled() {
 	}
 }
 
-// collector reads what a process's collector goes by; nil: it can't be read.
+// collector reads what a process's collector uses; nil: it can't be read.
 func collector(live *golive.Process) *golive.Collector {
 	c, err := live.Collector()
 	if err != nil {

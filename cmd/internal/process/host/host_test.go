@@ -11,7 +11,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
-// A freeze is told from samples: slots in which Ps ran and no CPU time passed, and half a slot on either side.
+// A freeze is recognised from samples: slots in which Ps ran and no CPU time passed, and half a slot on either side.
 func TestSamples(t *testing.T) {
 	const slot = 10 * time.Millisecond
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func TestFrozenShare(t *testing.T) {
 	}
 }
 
-// TestWrapper tells unthrottle run, which is not what anybody looks for, from other programs.
+// TestWrapper distinguishes unthrottle run, which no one looks for, from other programs.
 func TestWrapper(t *testing.T) {
 	own := &procs.Program{Path: "github.com/unthrottle/unthrottle/cmd/unthrottle"}
 	for _, c := range []struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// A known is a program that a survey has seen before. It is the same as long as its memory can be read: after its end, or an exec,
-// that is no more. What can't change of it is not read again: its file, its command, its environment, its mounts and namespaces.
+// A known is a program that a survey has seen before. It is the same as long as its memory can be read: after its end, or an exec, it no
+// longer can be. What can't change of it is not read again: its file, its command, its environment, its mounts and namespaces.
 type known struct {
 	facts Process // as they were read at first
 	live  *golive.Process
@@ -45,7 +45,7 @@ func (v *visit) again(l *look) bool {
 	v.programs.Keep(p.Program)
 	v.files.Keep(k.live)
 	v.limit(k, &p)
-	if k.looks++; k.looks >= lookAgain { // it takes as long as all else together, and changes seldom
+	if k.looks++; k.looks >= lookAgain { // it takes as long as everything else together, and rarely changes
 		k.looks = 0
 		k.facts.System.Memory = cgroup.ReadMemory(cgroup.Source{Root: v.Root, PID: p.PID})
 	}
@@ -54,7 +54,7 @@ func (v *visit) again(l *look) bool {
 	return true
 }
 
-// An other is a process that was looked at before and is no Go program, or has an odd file. It may become one by an exec, or load a Go
+// An other is a process that was looked at before and isn't a Go program, or has an odd file. It may become one by an exec, or load a Go
 // library.
 type other struct {
 	started time.Time
@@ -66,7 +66,7 @@ type other struct {
 // lookAgain is after how many looks a process of the same file is looked at again, and the memory limit of a program read.
 const lookAgain = 10
 
-// readOther tells which process has a number now.
+// readOther reads which process has a pid now.
 func (v *visit) readOther(pid int) other {
 	dir := procs.Dir("", pid)
 	file, _ := v.tree.Stat(dir + "/exe") // a kernel thread has none
@@ -74,20 +74,20 @@ func (v *visit) readOther(pid int) other {
 	return other{started: started, file: file}
 }
 
-// newOther is what is remembered of a process that is no Go program. When it is looked at again depends on its number, so that not all
+// newOther is what is remembered of a process that isn't a Go program. When it is looked at again depends on its number, so that not all
 // are at once.
 func newOther(pid int, now other, err error) *other {
 	now.looks, now.err = pid%lookAgain, err
 	return &now
 }
 
-// again reports whether a process is still what it was, so that it is not to be looked at.
+// again reports whether a process is still what it was, so that it need not be looked at.
 func (o *other) again(now other) bool {
 	o.looks++
 	return o.looks < lookAgain && !now.started.IsZero() && now.started.Equal(o.started) && now.file == o.file
 }
 
-// forget lets go of the processes that are no more, and of files that none of those now running has.
+// forget drops the processes that are gone, and files that none of those now running has.
 func (s *Survey) forget(pids []int) {
 	s.programs.Forget()
 	s.files.Forget()
@@ -162,7 +162,7 @@ func record(root, file string) string {
 	return string(data)
 }
 
-// allowedLine are the CPUs that a process may run on, as its status file has them.
+// allowedLine are the CPUs that a process may run on, as in its status file.
 func allowedLine(root string, pid int) string {
 	for line := range strings.Lines(record(root, procs.Dir("", pid)+"/status")) {
 		if cpus, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {

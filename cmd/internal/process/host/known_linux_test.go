@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 var held [][]byte
 
-// hold keeps 40 MB in pieces, and allocates on and on what nobody keeps.
+// hold keeps 40 MB in pieces, and goes on allocating what isn't kept.
 func hold() {
 	for range 40 << 10 {
 		held = append(held, make([]byte, 1<<10))
@@ -50,7 +50,7 @@ func hold() {
 	}()
 }
 
-// A subject is a program that is looked at. It tells when it is ready.
+// A subject is a program that is looked at. It says when it is ready.
 type subject struct {
 	*exec.Cmd
 	t     *testing.T
@@ -94,7 +94,7 @@ func (s *subject) end() {
 	s.Wait()
 }
 
-// seen is what a survey of all processes sees of the subject; nil: it is none of the Go programs.
+// seen is what a survey of all processes sees of the subject; nil: it isn't among the Go programs.
 func (s *subject) seen(by *Survey, lasting time.Duration) *Process {
 	s.t.Helper()
 	r, err := by.Read(context.Background(), Options{For: lasting})
@@ -109,7 +109,7 @@ func (s *subject) seen(by *Survey, lasting time.Duration) *Process {
 	return nil
 }
 
-// TestKnownProgram looks again and again at a program that changes, and ends.
+// TestKnownProgram looks repeatedly at a program that changes, and ends.
 func TestKnownProgram(t *testing.T) {
 	t.Run("at once", func(t *testing.T) { knownProgram(t, 0) })
 	t.Run("for a while", func(t *testing.T) { knownProgram(t, 20*time.Millisecond) })
@@ -204,7 +204,7 @@ func TestStillProgram(t *testing.T) {
 	}
 }
 
-// TestKnownCollector: of a program that does little but collect it is seen what its collector goes by, and what it takes.
+// TestKnownCollector: for a program that does little but collect, what its collector uses and what it costs are seen.
 func TestKnownCollector(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "50MiB")
 	t.Setenv("GOGC", "200")

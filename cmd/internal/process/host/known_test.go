@@ -9,7 +9,7 @@ import (
 	"github.com/unthrottle/unthrottle/cmd/internal/process/procs"
 )
 
-// TestKnown reads the limit of a process again and again, and notices what may change it.
+// TestKnown reads the limit of a process repeatedly, and notices what may change it.
 func TestKnown(t *testing.T) {
 	root := t.TempDir()
 	write := func(file, text string) {
@@ -46,7 +46,7 @@ func TestKnown(t *testing.T) {
 	if l := look(); l.CPUs != 0.5 || l.Affinity != 4 {
 		t.Fatalf("%+v", l)
 	}
-	// From now on nobody finds the groups, so that what is read again is not known.
+	// From now on the groups can't be found, so that what is read again is not known.
 	write("proc/self/mountinfo", "")
 	write("proc/42/mountinfo", "")
 	known := func(about string) {
@@ -73,7 +73,7 @@ func TestKnown(t *testing.T) {
 		change(true)
 		write("proc/self/mountinfo", mounts)
 		look() // what was not known is not kept
-		look() // nor is a quota that was not read before the limit was
+		look() // and neither is a quota that was not read before the limit was
 		write("proc/self/mountinfo", "")
 		known("after " + about + " came back")
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// A Reading is what the kernel has counted so far: of the group with the limit, for that is what the limit is held against.
-// Where there is none the CPU time is the process's own, for its group may hold anything.
+// A Reading is what the kernel has counted so far: of the group with the limit, since the limit is compared with that. Without one the CPU
+// time is the process's own, since its group may hold anything.
 type Reading struct {
 	At time.Time
 	cgroup.Counters
@@ -49,8 +49,8 @@ func StartMeter(root string, pid int, interval time.Duration) *Meter {
 	return m
 }
 
-// add takes another reading. A process that has died is in no group that can be told any more, and its own time may be gone
-// before it is reaped: what was counted last stands, and is of the group that was found first or of the process, as before.
+// add takes another reading. The group of a process that has died can no longer be found, and its own time may be gone before it is reaped:
+// the last count is kept, and is that of the group that was found first or of the process, as before.
 func (m *Meter) add() {
 	last := m.readings[len(m.readings)-1]
 	r := m.read()
@@ -80,8 +80,8 @@ func (m *Meter) read() Reading {
 	return r
 }
 
-// processCPU adds up what a process's threads have used. Threads that have ended are not among them, so that stat, in
-// hundredths of a second, stands in where it says more.
+// processCPU adds up what a process's threads have used. Threads that have ended are not among them, so stat, in hundredths of a second, is
+// used where it says more.
 func processCPU(root string, pid int) (time.Duration, bool) {
 	threads, ok := procs.ReadSchedstat(root, pid)
 	if data, err := foreign.ReadRecord(root, procs.Dir("", pid)+"/stat", foreign.Record); err == nil {

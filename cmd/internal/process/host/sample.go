@@ -45,8 +45,8 @@ type reading struct {
 	pressure   procs.Pressure
 }
 
-// A glance is what the scheduler and the collector of a process were like when it had used so much CPU time. One is kept of each process:
-// it is small.
+// A glance is the state of a process's scheduler and collector when it had used that much CPU time. One is kept for each process: it is
+// small.
 type glance struct {
 	cpu        time.Duration
 	sched      scheduler
@@ -66,7 +66,7 @@ type scheduler struct {
 func newScheduler(s *golive.Sched) scheduler {
 	return scheduler{
 		procs: s.Procs, running: s.Running, spinning: s.Spinning, custom: s.Custom, customKnown: s.CustomKnown,
-		collections: s.Collections, collectionsKnown: s.CollectionsKnown, switched: 8 * s.Waits, // of eight one is counted
+		collections: s.Collections, collectionsKnown: s.CollectionsKnown, switched: 8 * s.Waits, // one in eight is counted
 	}
 }
 
@@ -86,14 +86,14 @@ const (
 	active   = 0.01                  // of a CPU: what uses less is not asked for its threads' delays
 )
 
-// An observation watches processes. Those of which the kernel tells nothing any more are left behind.
+// An observation watches processes. Those about which the kernel no longer says anything are left behind.
 type observation struct {
 	root    string
 	watched []*watch
 	left    map[int]*foreign.Left
 }
 
-// observe watches the processes, and the system they are on, for a time. It may take a share of a CPU; 0: ownShare.
+// observe watches the processes, and the system they are on, for a time. It may use that share of a CPU; 0: ownShare.
 func (o *observation) observe(ctx context.Context, lasting time.Duration, share float64) (System, error) {
 	system := System{CPUs: runtime.NumCPU()}
 	if lasting <= 0 {
@@ -149,7 +149,7 @@ func (o *observation) sampleAll(ctx context.Context, lasting time.Duration, shar
 	return o.all(ctx, (*watch).end)
 }
 
-// all does something for each that is watched. One that is left behind is watched no more, and closed when it comes back.
+// all does something for each that is watched. One that is left behind is no longer watched, and is closed when it comes back.
 func (o *observation) all(ctx context.Context, do func(*watch, *foreign.Tree)) error {
 	watched := o.watched
 	return foreign.Each(ctx, len(watched), patience, foreign.Steps{
@@ -211,7 +211,7 @@ func (w *watch) begin(t *foreign.Tree) {
 	w.take(w.before.glance)
 }
 
-// take takes GOMAXPROCS from a glance: it may be another than before.
+// take takes GOMAXPROCS from a glance: it may have changed.
 func (w *watch) take(g glance) {
 	if g.schedKnown {
 		w.p.Live, w.p.LiveErr, w.p.Custom, w.p.CustomKnown = g.sched.procs, nil, g.sched.custom, g.sched.customKnown
@@ -245,8 +245,8 @@ func (w *watch) sample(*foreign.Tree) {
 	w.add(now, cpu, running, spinning)
 }
 
-// add adds a sample to the sums. A slot between two samples in which Ps ran and no CPU time passed was frozen. A freeze
-// begins and ends somewhere within the slots beside it: half of each belongs to it, on average.
+// add adds a sample to the sums. A slot between two samples in which Ps ran and no CPU time passed was frozen. A freeze begins and ends
+// somewhere within the slots next to it: half of each belongs to it, on average.
 func (w *watch) add(now time.Time, cpu time.Duration, running, spinning int) {
 	slot := now.Sub(w.at)
 	if slot <= 0 {

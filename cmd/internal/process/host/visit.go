@@ -12,8 +12,8 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// A look is one process that a survey opens, and what comes of that. It is the visit's alone while it is there, with all that it
-// points to, for the visit may be left behind.
+// A look is one process that a survey opens, and what it finds there. While the visit lasts, the look and all that it points to belong to
+// it alone, since the visit may be left behind.
 type look struct {
 	pid int
 
@@ -51,8 +51,8 @@ func (s *Survey) open(ctx context.Context, o Options, pids []int, r *Result) (wa
 	return watched, err
 }
 
-// looks are the processes to look at. Those that were left behind are not touched again until the kernel has answered. Where very many
-// are, one that nothing is known of may be another.
+// looks are the processes to look at. Those that were left behind are not touched again until the kernel has answered. If there are very
+// many, one about which nothing is known may be another.
 func (s *Survey) looks(o Options, pids []int, r *Result) []look {
 	looks := make([]look, 0, len(pids))
 	full := foreign.Behind() >= foreign.MostBehind
@@ -108,14 +108,14 @@ func put[T any](m *map[int]*T, pid int, v *T) {
 	}
 }
 
-// leave notes that a process was left behind. What was known of it belongs to whoever is there still.
+// leave notes that a process was left behind. What was known of it belongs to the goroutine that is still in there.
 func (s *Survey) leave(pid int, l *foreign.Left) {
 	delete(s.known, pid)
 	delete(s.others, pid)
 	put(&s.stuck, pid, l)
 }
 
-// close lets go of what was left behind.
+// close closes what was left behind.
 func (l *look) close() {
 	l.live.Close()
 	if l.known != nil {
@@ -133,7 +133,7 @@ type visit struct {
 	texts    map[string]string // of files that were read in this visit: a group holds many processes
 }
 
-// newVisit begins a visit. Its tree is to be closed.
+// newVisit begins a visit. Its tree must be closed.
 func newVisit(s *Survey, o Options) *visit {
 	return &visit{
 		Options: o, programs: &s.programs, files: &s.files, clock: procs.ReadClock(o.Root),

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// An Answer is what a hostile HTTP server gives to whatever it is asked.
+// An Answer is what a hostile HTTP server gives to any request.
 type Answer struct {
 	Name  string
 	Leads bool // it is a redirect to the sink
 	serve func(w http.ResponseWriter, r *http.Request, sink string)
 }
 
-// A Sink is another server than the one that was asked. Nothing is to reach it.
+// A Sink is a server other than the one that was asked. Nothing must reach it.
 type Sink struct {
 	URL   string
 	asked atomic.Int64
@@ -82,7 +82,7 @@ func redirect(status int, to func(sink string) string) func(http.ResponseWriter,
 // hostPort is a URL's host and port.
 func hostPort(address string) string { return strings.TrimPrefix(address, "http://") }
 
-// filled writes until nobody reads any more.
+// filled writes until there is no reader left.
 func filled(w io.Writer, text string) {
 	for {
 		if _, err := io.WriteString(w, text); err != nil {

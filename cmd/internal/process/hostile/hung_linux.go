@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Hung is a file system with one file, a program, that stops answering when it is told so, as a FUSE whose daemon hangs or an NFS
-// whose server is gone. Only the programs that it starts see it. It takes root, and a kernel with FUSE.
+// A Hung is a file system with one file, a program, that stops answering on request, as a FUSE whose daemon hangs or an NFS whose server is
+// gone. Only the programs that it starts see it. It takes root, and a kernel with FUSE.
 type Hung struct {
 	point   string // where it is mounted
 	device  int
@@ -68,8 +68,8 @@ func (h *Hung) thread(mounted chan<- error) {
 	}
 }
 
-// Command is the program, by way of a shell: Go waits with a whole thread until what it starts is loaded, which a collection of garbage
-// would wait for, and the goroutine that has to answer for the collection.
+// Command is the program, started through a shell: Go waits with a whole thread until what it starts is loaded, which a collection of
+// garbage would wait for, and the goroutine that has to answer for the collection.
 func (h *Hung) Command(args ...string) *exec.Cmd {
 	return exec.Command("/bin/sh", append([]string{"-c", `exec "$0" "$@"`, filepath.Join(h.point, "program")}, args...)...)
 }
@@ -105,7 +105,7 @@ func StartHung(t testing.TB, program string, prepare func(*exec.Cmd), args ...st
 		h.Close()
 		c.Wait()
 	})
-	for name := ""; name != "program\n"; time.Sleep(time.Millisecond) { // until it is no shell any more
+	for name := ""; name != "program\n"; time.Sleep(time.Millisecond) { // until it is no longer a shell
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c.Process.Pid))
 		if name = string(text); err != nil {
 			t.Fatal(err)
@@ -131,16 +131,16 @@ const (
 	closed
 )
 
-// Stop takes no more requests. Who waits for an answer can be killed.
+// Stop takes no further requests. A process that waits for an answer can be killed.
 func (h *Hung) Stop() { h.set(stopped) }
 
-// Keep takes requests and does not answer them. Then the kernel lets nobody end who waits, not even by SIGKILL.
+// Keep takes requests and does not answer them. Then the kernel doesn't let a waiting process end, not even by SIGKILL.
 func (h *Hung) Keep() { h.set(takes) }
 
 // Answer answers again, those that wait too.
 func (h *Hung) Answer() { h.set(answers) }
 
-// Close ends the file system. Whoever waits for it gets an error.
+// Close ends the file system. Processes that wait for it get an error.
 func (h *Hung) Close() {
 	h.Answer()
 	h.set(closed)
@@ -178,7 +178,7 @@ func (h *Hung) serve() {
 	}
 }
 
-// serveOne takes a request, if there is one. It reports whether it is to be called again.
+// serveOne takes a request, if there is one. It reports whether it must be called again.
 func (h *Hung) serveOne(buf []byte) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

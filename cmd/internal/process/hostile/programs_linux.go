@@ -24,7 +24,7 @@ type Program struct {
 // An Executable is a program's file that is being spoilt.
 type Executable struct {
 	Data []byte
-	Size int64 // with the zeros that follow, of which no disk has any; 0: those of Data
+	Size int64 // with the zeros that follow, which take no disk space; 0: those of Data
 	file *elf.File
 }
 

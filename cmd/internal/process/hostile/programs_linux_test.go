@@ -15,7 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/slowtest"
 )
 
-// TestPrograms has root look at programs of nobody's, at each and at all together: each costs little, and the others are told.
+// TestPrograms has root look at programs of the user nobody, at each and at all together: each costs little, and the others are reported.
 func TestPrograms(t *testing.T) {
 	slowtest.Plain(t)
 	if runtime.GOARCH != "amd64" {
@@ -59,7 +59,7 @@ func TestPrograms(t *testing.T) {
 				}
 			})
 		}
-		// Beside all of them, ps tells of the good one.
+		// Among all of them, ps reports the good one.
 		if out := look(t, command, "ps", "--for", "100ms"); !strings.Contains(out, " good ") {
 			t.Errorf("the others are not told:\n%s", out)
 		}
@@ -77,7 +77,7 @@ func build(t *testing.T, dir, name, what string) string {
 	return path
 }
 
-// run starts a program, as nobody if that is possible, for as long as the test.
+// run starts a program, as the user nobody if possible, for as long as the test.
 func run(t *testing.T, path string, args, env []string) int {
 	t.Helper()
 	c := exec.Command(path, args...)

@@ -15,7 +15,7 @@ type Tree struct {
 	Want  string // a part of the reason why the limit isn't known; "" means that it is found all the same: 2 CPUs
 }
 
-// Make writes a good tree, and spoils it. Beside it, in dir, is a file that no reading of the tree may come to: it has a limit of 9 CPUs.
+// Make writes a good tree, and spoils it. Next to it, in dir, is a file that no reading of the tree may come to: it has a limit of 9 CPUs.
 func (t Tree) Make(dir string) (root string, err error) {
 	root = filepath.Join(dir, "root")
 	for name, text := range map[string]string{
@@ -83,14 +83,14 @@ func Trees() []Tree {
 	}
 }
 
-// A Process covers what it shows of its cgroups. It is started by who may do nothing, in namespaces of its own.
+// A Process covers what it shows of its cgroups. It is started by a user without privileges, in namespaces of its own.
 type Process struct {
 	Name string
 	// Script is one of sh. $point is where the CPU controller's cgroups are mounted, and $quota the name of the file of a quota.
 	Script string
 }
 
-// Processes are all of them. Whatever they do, who looks at one gets an answer, and the limit that is in force: it is seen through the
+// Processes are all of them. Regardless of what they do, a reader gets an answer, and the limit that is in force: it is seen through the
 // reader's own mounts.
 func Processes() []Process {
 	const cover = "mount -t tmpfs t $point; "

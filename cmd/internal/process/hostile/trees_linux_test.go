@@ -71,7 +71,7 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-// start starts a process as nobody.
+// start starts a process as the user nobody.
 func start(t *testing.T, p Process) int {
 	t.Helper()
 	l := cgroup.Read(cgroup.Source{})
@@ -96,7 +96,7 @@ func start(t *testing.T, p Process) int {
 		skip(t, err.Error())
 	}
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // thousands of mounts, perhaps beside other tests
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // thousands of mounts, perhaps next to other tests
 		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c.Process.Pid))
 		if string(name) == "sleep\n" {
 			return c.Process.Pid

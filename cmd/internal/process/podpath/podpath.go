@@ -1,8 +1,8 @@
 // Package podpath answers: which pod and which container of Kubernetes is this cgroup?
 //
 // In goes a path, as /proc/PID/cgroup writes it or as a directory below a mount. Out comes what its text says: the pod's UID, the
-// container's ID, the runtime where its name is part of the path, the QoS class. The package reads no file and asks nobody, so it
-// knows no name of a pod: package pods of the cluster's command does.
+// container's ID, the runtime where its name is part of the path, the QoS class. The package reads no file and asks no server, so it
+// doesn't know a pod's name: package pods of the cluster's command does.
 //
 // The shapes are those of the kubelet's two drivers, below whatever --cgroup-root or a node that is a container itself put in front:
 //
@@ -20,7 +20,7 @@ import "strings"
 type Ref struct {
 	Runtime   string // containerd, cri-o or docker
 	PodUID    string // with dashes, as the API writes it; a static pod's is a hash without any
-	Container string // 64 hexadecimal digits; "" for a pod's own group, and for one beside the containers such as conmon's
+	Container string // 64 hexadecimal digits; "" for a pod's own group, and for one next to the containers, such as conmon's
 	QoS       string // guaranteed, burstable or besteffort
 	Driver    string // systemd or cgroupfs
 }
@@ -158,7 +158,7 @@ func (r *Ref) slice(name string) string {
 	return Pod
 }
 
-// container reads the name of a container's directory; id is "" if it is none.
+// container reads the name of a container's directory; id is "" if it isn't one.
 func container(name string) (runtime, id, driver string) {
 	name, ok := strings.CutSuffix(name, ".scope")
 	driver = cgroupfs

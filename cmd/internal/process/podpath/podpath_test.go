@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The paths of containers are real ones, save where it is said, and each names where it was published.
+// The paths of containers are real, except where noted, and each names where it was published.
 var paths = []struct {
 	name, path string
 	want       Ref

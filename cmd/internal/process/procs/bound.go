@@ -9,8 +9,8 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// Bound says what keeps a second instance of a server from running beside it, in a network of its own: a file that it, or what it has
-// started, holds open for writing, or somebody it is connected to. "" means that nothing was seen now.
+// Bound says what keeps a second instance of a server from running next to it, in a network of its own: a file that it, or what it has
+// started, holds open for writing, or a peer that it is connected to. "" means that nothing was seen this time.
 func Bound(root string, pid int) string {
 	for _, p := range Descendants(root, pid) {
 		if why := bound(root, p); why != "" {
@@ -58,7 +58,7 @@ func written(root, path string) bool {
 	return true
 }
 
-// connected says whom a process with these sockets is connected to, beside those who have connected to a port where it listens.
+// connected says what a process with these sockets is connected to, besides the clients of a port where it listens.
 func connected(root, dir string, sockets map[string]bool) string {
 	type end struct{ local, remote string }
 	var ends []end

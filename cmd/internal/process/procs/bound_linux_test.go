@@ -44,7 +44,8 @@ func bind(what, where string) {
 	}
 }
 
-// TestBound: what a server writes and whom it is connected to is seen, also where a child of it does; its clients are not, nor what it reads.
+// TestBound: what a server writes and what it is connected to is seen, also where a child of it does; its clients and what it reads are
+// not.
 func TestBound(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -100,7 +101,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// FuzzBound: whatever the tables say, there is an answer, and a socket that the process does not have is none of its connections.
+// FuzzBound: there is an answer for any tables, and a socket that the process does not have is never one of its connections.
 func FuzzBound(f *testing.F) {
 	root := f.TempDir()
 	links := map[int]string{7: "socket:[12345]", 8: "/var/log/app.log"}

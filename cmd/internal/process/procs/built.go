@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Built is a program of which no more is known than what it was built with, as another system tells it: the version of Go,
-// "go1.26.2", and the go line, "1.24", as GoLine says it. A go line that is not known is taken for one as new as the version.
+// Built is a program of which only what it was built with is known, as another system reports it: the version of Go, "go1.26.2", and the go
+// line, "1.24", as GoLine says it. A go line that is not known is taken for one as new as the version.
 func Built(version, line string) *Program {
 	p := &Program{GoVersion: version}
 	digits, older, ok := strings.Cut(strings.TrimPrefix(line, "1."), " ")

@@ -9,8 +9,8 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// StartsGo looks for a Go program among a process and its descendants as they are now. blind: one of them can't be looked
-// into. The kernel's own lists of children are read, which is quick enough to be done again and again.
+// StartsGo looks for a Go program among a process and its current descendants. blind: one of them can't be looked into. The kernel's own
+// lists of children are read, which is quick enough to be done repeatedly.
 func (programs *Programs) StartsGo(root string, pid int) (found, blind bool) {
 	unseen := descend(root, pid, func(pid int) bool {
 		_, err := programs.file(root, Dir("", pid)+"/exe", false)
@@ -23,7 +23,7 @@ func (programs *Programs) StartsGo(root string, pid int) (found, blind bool) {
 	return found, !found && (blind || unseen)
 }
 
-// Descendants are a process, what it has started, and what that has, as they are now and as far as they can be seen.
+// Descendants are a process, what it has started, and what that has, at this moment and to the extent that they can be seen.
 func Descendants(root string, pid int) (all []int) {
 	descend(root, pid, func(pid int) bool {
 		all = append(all, pid)

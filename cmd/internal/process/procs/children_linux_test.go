@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestStartsGo: the descendants are found, whatever has ended meanwhile is passed over, and what can't be seen is said.
+// TestStartsGo: the descendants are found, those that have ended meanwhile are passed over, and what can't be seen is reported.
 func TestStartsGo(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// A Clock tells when processes began. The zero value does not know.
+// A Clock says when processes began. The zero value does not know.
 type Clock struct{ boot time.Time }
 
 // ReadClock reads when the system below root was started.

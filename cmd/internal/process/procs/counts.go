@@ -33,7 +33,7 @@ func ParseCPUTime(stat string) (time.Duration, bool) {
 	return user + system, ok1 && ok2
 }
 
-// GroupCPUTime is the CPU time of the processes of a process group that live, and of their children that don't. What ends meanwhile is not
+// GroupCPUTime is the CPU time of the live processes of a process group, and of their children that have ended. What ends meanwhile is not
 // in it.
 func GroupCPUTime(root string, group int) (sum time.Duration) {
 	pids, _ := List(root)
@@ -106,8 +106,8 @@ func ReadSchedstat(root string, pid int) (sum Schedstat, ok bool) {
 	return sum, ok
 }
 
-// ReadOfProgram reads how much of its program's file a process below root has in memory at most: what it has mapped of all files, as far
-// as the program's is that long. 0: none, or it can't be read.
+// ReadOfProgram reads how much of its program's file a process below root has in memory at most: what it has mapped of all files, but no
+// more than the program's length. 0: none, or it can't be read.
 func ReadOfProgram(root string, pid int) int64 {
 	t := foreign.Open(root)
 	defer t.Close()
@@ -205,7 +205,7 @@ func ReadHostTimes(root string) (HostTimes, bool) {
 	return ParseHostTimes(string(text))
 }
 
-// A HostMoment is what all CPUs of this host had done at a time. Two of them tell what disturbed what was measured between them.
+// A HostMoment is what all CPUs of this host had done at a time. Two of them show what disturbed a measurement between them.
 type HostMoment struct {
 	HostTimes
 	At    time.Time
@@ -224,8 +224,8 @@ const (
 	NoisyOthers = 0.15 // CPUs
 )
 
-// Since tells the share of all CPU time that a hypervisor took, and how many CPUs were used beside ours, which took so much CPU
-// time; 0 where that is not known, or no more than noise.
+// Since returns the share of all CPU time that a hypervisor took, and how many CPUs were used besides ours; ours is the CPU time that we
+// took. Both are 0 where not known, or within the noise.
 func (now HostMoment) Since(before HostMoment, ours time.Duration) (stolen, others float64) {
 	if !before.Known || !now.Known || now.Total <= before.Total {
 		return 0, 0

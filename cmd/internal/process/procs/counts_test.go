@@ -141,7 +141,7 @@ func FuzzCounts(f *testing.F) {
 	})
 }
 
-// TestGroupCPUTime: of a group all live processes count, with what their children have used that are gone.
+// TestGroupCPUTime: all live processes of a group count, with what their ended children have used.
 func TestGroupCPUTime(t *testing.T) {
 	root := t.TempDir()
 	for pid, stat := range map[string]string{

@@ -30,9 +30,9 @@ func FindOne(root, word string) (int, error) {
 	return pids[0], nil
 }
 
-// Find returns the processes that a word of a command line names, of which there is one at least: by a pid, by a URL or
-// host:port at which one of them listens, or by the name of a process or of its program, in which * stands for any text and ?
-// for any character. The calling process is not found by its name.
+// Find returns the processes, at least one, that a word of a command line names: by a pid, by a URL or host:port at which one of them
+// listens, or by the name of a process or of its program, in which * stands for any text and ? for any character. The calling process is
+// not found by its name.
 func Find(root, word string) ([]int, error) {
 	if n, err := strconv.Atoi(word); err == nil {
 		if n <= 0 {

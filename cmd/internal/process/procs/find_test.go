@@ -65,7 +65,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindHere finds this test by where it listens, and not by its name: nobody means the command that asks.
+// TestFindHere finds this test by where it listens, and not by its name: users don't mean the command that they run.
 func TestFindHere(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it reads /proc")

@@ -87,7 +87,7 @@ func holds(root string, pid int, inodes map[string]bool) bool {
 	return slices.ContainsFunc(openFiles(root, pid), func(link string) bool { return inodes[link] })
 }
 
-// openFiles are what the links of a process's open files say. There are none where it has ended, or belongs to another user.
+// openFiles are what the links of a process's open files say. There are none if it has ended, or belongs to another user.
 func openFiles(root string, pid int) (links []string) {
 	t := foreign.Open(root)
 	defer t.Close()
@@ -123,7 +123,7 @@ func Ports(root string, pid int) (ports []int, err error) {
 	return ports, nil
 }
 
-// family is a process and its descendants, as far as they can be seen.
+// family is a process and those of its descendants that can be seen.
 func family(root string, pid int) []int {
 	children := map[int][]int{}
 	pids, _ := List(root)

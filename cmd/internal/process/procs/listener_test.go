@@ -43,7 +43,7 @@ func TestServing(t *testing.T) {
 	defer l.Close()
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	for host, want := range map[string]int{
-		"localhost": os.Getpid(), "127.0.0.1": os.Getpid(), "127.0.0.2": os.Getpid(), // as far as the port tells
+		"localhost": os.Getpid(), "127.0.0.1": os.Getpid(), "127.0.0.2": os.Getpid(), // as far as the port shows
 		"192.0.2.1": 0, "example.com": 0, "": 0,
 	} {
 		if pid := Serving("", &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}); pid != want {

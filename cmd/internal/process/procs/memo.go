@@ -9,9 +9,9 @@ import (
 // that other programs have mapped.
 const maxMemo = 1 << 14
 
-// A Memo remembers what was read of files, for as long as somebody asks for them between two calls of Forget. What is remembered is not
-// changed any more, so that several may ask and tell at a time, and one who was left behind in the kernel may tell late. The zero
-// value remembers nothing yet.
+// A Memo remembers what was read of files, for as long as someone asks for them between two calls of Forget. What is remembered no longer
+// changes, so several goroutines may read and add at a time, and one that was left behind in the kernel may add late. The zero value
+// remembers nothing yet.
 type Memo[V any] struct {
 	mu     sync.Mutex
 	known  map[FileID]V
@@ -19,7 +19,7 @@ type Memo[V any] struct {
 	most   int          // 0: maxMemo
 }
 
-// Forget drops the files that nobody asked for since it was called last.
+// Forget drops the files that were not asked for since it was last called.
 func (m *Memo[V]) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,7 +55,7 @@ func (m *Memo[V]) Get(id FileID) (V, bool) {
 	return v, ok
 }
 
-// Len is how many files somebody asked for since Forget was called.
+// Len is how many files were asked for since Forget was called.
 func (m *Memo[V]) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

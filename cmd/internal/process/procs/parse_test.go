@@ -38,7 +38,7 @@ func FuzzName(f *testing.F) {
 	f.Add(")(")
 	f.Fuzz(func(t *testing.T, s string) {
 		name([]byte(s))
-		// Whatever a process is called, its name comes back, for what follows it holds no bracket.
+		// Any name of a process comes back, since what follows it holds no bracket.
 		if got := name([]byte("42 (" + s + ") S 1 42 42 0 -1 4194560\n")); got != s {
 			t.Errorf("got %q, want %q", got, s)
 		}
@@ -96,7 +96,7 @@ func TestParseEnviron(t *testing.T) {
 		{"GOMAXPROCS=4", map[string]string{"GOMAXPROCS": "4"}},
 		{"\x00\x00GOGC=1\x00\x00", map[string]string{"GOGC": "1"}},
 		{"UNTHROTTLE=off\x00UNTHROTTLE_MIN=1\x00GOMEMLIMIT=1GiB\x00", map[string]string{"UNTHROTTLE": "off", "UNTHROTTLE_MIN": "1", "GOMEMLIMIT": "1GiB"}},
-		{"PATH=/bin\x00GO_TOKEN=secret\x00GOOGLE_KEY=secret\x00", map[string]string{}}, // what is nobody's business is not kept
+		{"PATH=/bin\x00GO_TOKEN=secret\x00GOOGLE_KEY=secret\x00", map[string]string{}}, // what is no one's business is not kept
 	} {
 		if got := environ(test.text); !maps.Equal(got, test.want) {
 			t.Errorf("parseEnviron(%q) = %q, want %q", test.text, got, test.want)

@@ -21,7 +21,7 @@ var (
 	ErrNotGo = errors.New("not a Go program")
 	// ErrOdd means that a file was not looked into, as it is not one that Go's linker makes.
 	ErrOdd = executable.ErrOdd
-	// ErrStuck means that the kernel tells nothing of a process.
+	// ErrStuck means that the kernel says nothing about a process.
 	ErrStuck = foreign.ErrStuck
 )
 
@@ -88,7 +88,7 @@ type Programs struct{ memo Memo[look] }
 // A look is what came of looking into a file.
 type look struct {
 	program *Program
-	err     error // why there is none: ErrNotGo, or that the file is odd
+	err     error // why it isn't there: ErrNotGo, or that the file is odd
 }
 
 // Forget drops the files that were not read since it was called last.
@@ -157,7 +157,7 @@ func readProgram(r io.ReaderAt, size int64, others bool) (*Program, error) {
 	return p, nil
 }
 
-// notGo is ErrNotGo for whatever is not odd: the file was opened, so it holds no build information.
+// notGo is ErrNotGo for any error that isn't ErrOdd: the file was opened, so it holds no build information.
 func notGo(err error) error {
 	if errors.Is(err, executable.ErrOdd) {
 		return err
@@ -185,7 +185,7 @@ func newProgram(info *debug.BuildInfo) (*Program, error) {
 	return p, nil
 }
 
-// kept is a copy of a word, so that it does not keep the text that it is a part of. Of one that is too long the rest is left out.
+// kept is a copy of a word, so that it does not keep the text that it is part of. A word that is too long is cut.
 func kept(word string) string { return cut(strings.Clone(word[:min(len(word), maxWord+1)]), maxWord) }
 
 // cut marks what is too long.
@@ -198,7 +198,7 @@ func cut(text string, most int) string {
 
 // findLibraries looks in the table of function names for what sets GOMAXPROCS, or keeps a heap from being collected too often.
 func (p *Program) findLibraries(f *executable.File, info *debug.BuildInfo) {
-	listed := len(info.Deps) == 0 // other build systems than the go command leave the list out
+	listed := len(info.Deps) == 0 // build systems other than the go command leave the list out
 	for _, dep := range append([]*debug.Module{&info.Main}, info.Deps...) {
 		listed = listed || dep.Path == automaxprocs || strings.HasPrefix(dep.Path, unthrottle)
 		switch dep.Path {
@@ -289,9 +289,8 @@ func (p *Program) Minor() int {
 	return n
 }
 
-// changes are GODEBUG settings whose default changed in a Go version, one or two for each. A go line that is older than
-// the version makes the build write down the old value, whatever the program imports. From Go's own table
-// (internal/godebugs).
+// changes are GODEBUG settings whose default changed in a Go version, one or two for each. A go line that is older than the version makes
+// the build write down the old value, regardless of what the program imports. From Go's own table (internal/godebugs).
 var changes = []struct {
 	minor    int
 	settings []string

@@ -144,7 +144,7 @@ func goVersion(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestBuilds reads what the go command makes of small programs.
+// TestBuilds reads what the go command builds from small programs.
 func TestBuilds(t *testing.T) {
 	slowtest.Plain(t)
 	if runtime.GOOS != "linux" {
@@ -277,8 +277,7 @@ func TestReadProgramNotGo(t *testing.T) {
 	}
 }
 
-// TestReadProgramBroken reads a real program that is cut off at many lengths, and one with bytes changed: whatever comes
-// of it, it comes without a panic.
+// TestReadProgramBroken reads a real program that is cut off at many lengths, and one with bytes changed: none of it may panic.
 func TestReadProgramBroken(t *testing.T) {
 	slowtest.Plain(t)
 	file := build(t, "1.21", automaxBlank)
@@ -333,7 +332,7 @@ func FuzzReadProgram(f *testing.F) {
 	})
 }
 
-// TestScan puts a name at every place around where one piece ends and the next begins.
+// TestScan puts a name at every place around the boundary between two pieces.
 func TestScan(t *testing.T) {
 	const piece = 1 << 20
 	names := []string{automaxprocs + "/maxprocs.Set\x00", "absent\x00"}
@@ -359,7 +358,7 @@ func TestScan(t *testing.T) {
 	try(len(text)-len(name), true)
 	try(len(text)-len(name)+1, false) // cut off
 
-	// A name that is spread over more than one is none.
+	// A name in two pieces isn't found.
 	found := make([]bool, 1)
 	scan(strings.NewReader(name[:10]+"-"+name[10:]), names[:1], found)
 	if found[0] {

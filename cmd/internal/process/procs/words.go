@@ -50,9 +50,9 @@ func splitCommand(r io.Reader) ([]string, error) {
 	return command, err
 }
 
-// parseEnviron reads the text of /proc/PID/environ. The first of two equal names counts, as for os.Getenv. Only variables that Go or
-// this project would take are kept: of the others there may be thousands, and secrets. Of GODEBUG, which may be long, the settings that
-// matter here are enough.
+// parseEnviron reads the text of /proc/PID/environ. The first of two equal names counts, as for os.Getenv. Only variables that Go or this
+// project would use are kept: there may be thousands of others, and secrets among them. GODEBUG may be long, so only the settings that
+// matter here are kept.
 func parseEnviron(r io.Reader) (map[string]string, error) {
 	env := map[string]string{}
 	err := eachWord(r, maxVariable+1+maxDefaults, func(variable []byte, whole bool) bool {
@@ -91,8 +91,8 @@ func mattering(text string) string {
 	return short.String() + more
 }
 
-// beginning is a text that was cut somewhere, without the character that was cut in two. What else is not UTF-8 in it stays, as in one
-// that was not cut.
+// beginning is a text that was cut somewhere, without the character that was cut in two. Anything else in it that isn't UTF-8 stays, as in
+// one that was not cut.
 func beginning(text string) string {
 	for i := len(text) - 1; i >= 0 && i > len(text)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(text[i]) {
