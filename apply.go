@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// procs is GOMAXPROCS as this package steers it. There is one GOMAXPROCS, so there is one of these.
+// procs is GOMAXPROCS as this package steers it. There is only one GOMAXPROCS, so there is only one of these.
 var procs struct {
 	sync.Mutex
-	left    int        // GOMAXPROCS as it was when this package last had a look at it; 0: nothing is known
+	left    int        // GOMAXPROCS when this package last looked at it; 0: not known
 	lowered int        // a number that the program has set itself, below the wanted one; 0: none
-	sets    []*applied // Sets that have changed it and are not undone, the oldest first
+	sets    []*applied // Sets that have changed it and have not been undone, oldest first
 	watches []*watcher // in the order in which they began: the last one sets it
 }
 
-// An applied is what undo needs of a Set.
+// An applied is what undo needs to know of a Set.
 type applied struct {
 	before   int
 	runtimes bool // before was the runtime's own choice
 }
 
-// holds reports whether d asks for nothing but the present GOMAXPROCS.
+// holds reports whether d asks for the GOMAXPROCS that is already set.
 func (d *Decision) holds(procs int) bool {
 	return d.Procs == 0 || d.Procs == procs || d.By == ByEnvironment
 }
@@ -40,8 +40,8 @@ func (d *Decision) set() (undo func()) {
 	return func() { once.Do(s.undo) }
 }
 
-// undo puts GOMAXPROCS back, to a number or to the runtime's own choice. Where a newer Set is in force, that one stays, and
-// puts back what this one would have.
+// undo restores GOMAXPROCS, to a number or to the runtime's own choice. If a newer Set is in force, that one stays, and later restores what
+// this one would have.
 func (s *applied) undo() {
 	procs.Lock()
 	defer procs.Unlock()
@@ -93,15 +93,14 @@ func (d *Decision) lead(w *watcher) {
 	d.Warnings = append(d.Warnings[:len(d.Warnings):len(d.Warnings)], errNotLeading)
 }
 
-// apply puts d into effect, notes in d what that took, and keeps it for Last. Nobody may change d afterwards. The caller
-// holds the lock.
+// apply puts d into effect, notes in d what that took, and keeps it for Last. d must not change afterwards. The caller holds the lock.
 //
 // It asks the runtime for its own choice before it sets another. That shows whether the runtime had chosen the number
 // that was there, which is what apply returns; and if its choice is the wanted one, its automatic updates stay on or
 // come back. A lower number that is neither the runtime's nor ours is the program's, and stays.
 func (d *Decision) apply() (runtimes bool) {
 	d.Before = runtime.GOMAXPROCS(0)
-	since := d.Before != procs.left // somebody has set it
+	since := d.Before != procs.left // someone else has set it
 	if since {
 		procs.lowered = 0
 	}

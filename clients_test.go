@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// ownClients are files that make HTTP clients of their own, and why. All others take one of package web, which bounds its answers
-// and keeps credentials with the server that they are for.
+// ownClients are files that make HTTP clients of their own, and why. All others use one of package web, which bounds answers and sends
+// credentials only to the server that they are for.
 var ownClients = map[string]string{
 	"cmd/internal/ground/web/web.go":                               "it is where they are made",
 	"cmd/internal/traffic/load/nethttp.go":                         "the engine of a load: it throws answers away as they come, and keeps to the host that is named",
@@ -23,15 +23,15 @@ var ownClients = map[string]string{
 	"cmd/kubectl-unthrottle/clustertest/testdata/worker/main.go":   "a program in a test's pod",
 }
 
-// ownConfigs are files that make a configuration of client-go, or a client of one by themselves, and how the guard of package web comes
-// around it. All others are given theirs.
+// ownConfigs are files that make a configuration of client-go, or a client from one, on their own, and how package web's guard gets around
+// it. All others are given theirs.
 var ownConfigs = map[string]string{
 	"cmd/kubectl-unthrottle/internal/facts/cluster/config.go": "Prepare wraps each that is read from a kubeconfig",
 	"cmd/kubectl-unthrottle/internal/facts/pods/kubelet.go":   "newServer takes it",
 	"cmd/kubectl-unthrottle/internal/facts/pods/server.go":    "newServer wraps a copy of what it gets",
 }
 
-// TestClients holds that there is one constructor of HTTP clients.
+// TestClients checks that HTTP clients are made in one place only.
 func TestClients(t *testing.T) {
 	used := map[string]bool{}
 	skip := func(dir, name string) bool {
@@ -58,7 +58,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// eachSource parses the sources that are no tests, but for those in directories that are to be skipped.
+// eachSource parses the sources that aren't tests, except those in directories for which skip returns true.
 func eachSource(t *testing.T, skip func(dir, name string) bool, look func(path string, files *token.FileSet, file *ast.File)) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -122,7 +122,7 @@ func nameOf(file *ast.File, path string) string {
 	return ""
 }
 
-// selectorsOf are the places of a file that name something of a package, called or not; no names: anything.
+// selectorsOf are the places in a file that name something from a package, called or not; no names: anything.
 func selectorsOf(file *ast.File, path string, names ...string) (all []*ast.SelectorExpr) {
 	name := nameOf(file, path)
 	if name == "" {
@@ -139,7 +139,7 @@ func selectorsOf(file *ast.File, path string, names ...string) (all []*ast.Selec
 	return all
 }
 
-// configsOf are the places of a file that make a configuration of client-go, or a client without package web's guard.
+// configsOf are the places in a file that make a configuration of client-go, or a client without package web's guard.
 func configsOf(file *ast.File) (at []token.Pos) {
 	const rest, config = "k8s.io/client-go/rest", "k8s.io/client-go/tools/clientcmd"
 	for _, s := range selectorsOf(file, rest, "HTTPClientFor", "TransportFor", "InClusterConfig", "AnonymousClientConfig") {
@@ -164,7 +164,7 @@ func configsOf(file *ast.File) (at []token.Pos) {
 	return at
 }
 
-// clientsOf are the places of a file that make an HTTP client or a transport, or use the ones that net/http has.
+// clientsOf are the places in a file that make an HTTP client or a transport, or use the ones that net/http has.
 func clientsOf(file *ast.File) (at []token.Pos) {
 	name := nameOf(file, "net/http")
 	if name == "" {

@@ -12,7 +12,7 @@ import (
 type Basis uint8
 
 const (
-	ByNothing     Basis = iota // there is no number: GOMAXPROCS stays as it is
+	ByNothing     Basis = iota // there is no number: GOMAXPROCS stays unchanged
 	ByLimit                    // the CPU limit, rounded
 	ByMinimum                  // the policy's minimum, above the limit
 	ByMaximum                  // the policy's maximum
@@ -31,9 +31,9 @@ func (b Basis) String() string {
 	return "basis " + strconv.Itoa(int(b))
 }
 
-// A Decision is the GOMAXPROCS that is wanted, and all that it was decided from. Why and String say it in words.
+// A Decision is the GOMAXPROCS that is wanted, and everything that it was decided from. Why and String put it in words.
 type Decision struct {
-	Procs int // 0: GOMAXPROCS stays as it is
+	Procs int // 0: GOMAXPROCS stays unchanged
 	By    Basis
 
 	Limits   cgroup.Limits
@@ -41,16 +41,16 @@ type Decision struct {
 	Warnings []error // about the policy; those about the limit are in Limits
 
 	// Set when the decision is applied; zero in what Decide returns.
-	Before  int  // GOMAXPROCS as it was found
-	Now     int  // GOMAXPROCS as it was left, which is never 0: what to size a pool by
+	Before  int  // GOMAXPROCS as found
+	Now     int  // GOMAXPROCS as left, never 0: the number to size a pool by
 	Changed bool // whether it had to be changed
 }
 
-// Decide says which GOMAXPROCS the policy wants under the limits. It reads and changes nothing: the library, the command
-// and its advice all ask it.
+// Decide says which GOMAXPROCS the policy wants under the limits. It reads and changes nothing: the library, the command and its advice all
+// use it.
 //
-// A limit that is unknown or hidden gives no number of its own, so GOMAXPROCS stays as it is, unless some level's quota
-// is known (then the limit is that or less), or the policy has a maximum or a request.
+// A limit that is unknown or hidden gives no number of its own, so GOMAXPROCS stays unchanged, unless some level's quota is known (then the
+// limit is that or less), or the policy has a maximum or a request.
 func Decide(l cgroup.Limits, p Policy) Decision {
 	d := Decision{Limits: l, Policy: p}
 	d.decide(d.take)
@@ -74,7 +74,7 @@ func (d *Decision) decide(step func(Basis, int)) {
 	if least <= 0 {
 		least = 2
 	}
-	if cpus := l.CPUs + l.AtMost; cpus > 0 { // one of them at most is set
+	if cpus := l.CPUs + l.AtMost; cpus > 0 { // at most one of them is set
 		step(ByLimit, p.round(cpus-p.headroom()))
 		if d.Procs < least {
 			step(ByMinimum, least)
@@ -84,7 +84,7 @@ func (d *Decision) decide(step func(Basis, int)) {
 	}
 	have := d.Procs
 	if have == 0 {
-		have = l.Affinity // what there is to lower, where the limit gave no number
+		have = l.Affinity // what can be lowered where the limit gave no number
 	}
 	if p.Request > 0 {
 		n := Go.round(p.Request * p.factor())
@@ -212,7 +212,7 @@ func cpusText(cpus float64) string {
 	return number(cpus) + " CPUs"
 }
 
-// number prints a ratio with three digits after the point at most.
+// number prints a ratio with at most three digits after the point.
 func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 }

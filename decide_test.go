@@ -140,7 +140,7 @@ func TestBasisWords(t *testing.T) {
 	}
 }
 
-// FuzzDecide holds what must be true of every decision.
+// FuzzDecide checks what must be true of every decision.
 func FuzzDecide(f *testing.F) {
 	f.Add(1.5, 8, uint8(0), 0, 0, 0.0, 0.0)
 	f.Add(64.0, 4, uint8(1), 1, 3, 0.5, 2.0)

@@ -27,7 +27,7 @@ type Policy struct {
 	Rounding  Rounding
 	Min       int     // smallest answer; 0 means 2, as in Go. The number of CPUs still bounds it.
 	Max       int     // largest answer; 0 means none
-	Headroom  float64 // CPUs of the limit that are left to side processes; below zero there is none
+	Headroom  float64 // CPUs of the limit that are left to side processes; below zero means none
 
 	// Request is the number of CPUs requested for this program, in the sense of Kubernetes. Request times
 	// RequestFactor, rounded up, caps the answer; it never raises it. The cgroup does not reveal the request: a weight
@@ -41,7 +41,7 @@ type Policy struct {
 	operator operator
 }
 
-// An operator is what whoever runs the program says in the environment, which overrides every policy. Set and Watch fill it in.
+// An operator is what the person who runs the program says in the environment, which overrides every policy. Set and Watch fill it in.
 type operator struct {
 	procs int  // GOMAXPROCS, if the runtime accepts it
 	off   bool // UNTHROTTLE=off
@@ -151,7 +151,7 @@ func parseCPUs(s string) (cpus float64, ok bool) {
 	return 0, false
 }
 
-// round makes a whole number of cpus, never below zero.
+// round makes cpus a whole number, never below zero.
 func (p *Policy) round(cpus float64) int {
 	if p.RoundFunc != nil {
 		return p.RoundFunc(cpus)

@@ -103,7 +103,7 @@ func FuzzParseCPUs(f *testing.F) {
 		if ok != (v > 0) || v != v {
 			t.Errorf("parseCPUs(%q) = %v, %v", s, v, ok)
 		}
-		// Whatever it takes, the standard library takes, and to the same number.
+		// The standard library accepts everything that it accepts, and reads it as the same number.
 		if std, err := strconv.ParseFloat(strings.TrimSuffix(s, "m"), 64); ok {
 			if strings.HasSuffix(s, "m") {
 				std /= 1000

@@ -21,7 +21,7 @@ var cutting = map[string]bool{
 	"LastIndex": true, "LastIndexByte": true, "Split": true, "SplitN": true, "Fields": true, "Count": true, "EqualFold": true,
 }
 
-// mayCut are the places where that is done to a text of somebody else's, or to lines of a layout, and what to.
+// mayCut are the places where that is done to someone else's text, or to lines of a layout, and which text that is.
 var mayCut = map[string]string{
 	"view/ps.go: TrimPrefix":          "go1.26.8 is a name of the Go project's",
 	"view/explain.go: TrimPrefix":     "the same",

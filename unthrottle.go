@@ -1,9 +1,8 @@
-// Package unthrottle gives a Go program the GOMAXPROCS that fits the CPU limit it is really held to, and says why. You need
-// none of this if you build with Go 1.25 or later, your go.mod says go 1.25 or later, and the limit is on the process's own
-// cgroup, as it is in most containers: the runtime does it by itself. You need it where the limit is on a cgroup above (a
-// systemd slice, a pod that is limited as a whole), with an older Go, for CPU requests, to know the limit and its changes
-// in your own code, or for one P at a limit of 1 CPU or less: Go has two there, and so has the policy [Go], which is the
-// default; [Ceil] and [Floor] give one.
+// Package unthrottle gives a Go program the GOMAXPROCS that fits the CPU limit it is really held to, and says why. You need none of this if
+// you build with Go 1.25 or later, your go.mod says go 1.25 or later, and the limit is on the process's own cgroup, as it is in most
+// containers: the runtime does it on its own. You need it where the limit is on a cgroup above (a systemd slice, a pod that is limited as a
+// whole), with an older Go, for CPU requests, to know the limit and its changes in your own code, or for one P at a limit of 1 CPU or less:
+// Go has two there, and so has the policy [Go], which is the default; [Ceil] and [Floor] give one.
 //
 // [Set] reads the limit, decides and applies the decision:
 //
@@ -11,18 +10,17 @@
 //	defer undo()
 //	log.Print(d)
 //
-// [Watch] does the same and then follows changes of the limit, of the CPU affinity and of the cgroup itself. [Decide] is
-// the decision alone, a pure function. Importing package auto for its effect is Set with a policy from the environment,
-// importing auto/watch is Watch with it.
+// [Watch] does the same and then follows changes of the limit, of the CPU affinity and of the cgroup itself. [Decide] is the decision
+// alone, a pure function. Importing package auto for its effect is Set with a policy from the environment; importing auto/watch is Watch
+// with one.
 //
 // The limit is the smallest quota from the process's own cgroup up to the root of the mount. The Go runtime of 1.25 and
 // later reads only the process's own cgroup; earlier ones, and programs whose go.mod says go 1.24 or earlier, read none.
 // Where the runtime's own answer is right already, this package touches nothing: any call of runtime.GOMAXPROCS(n)
 // would end the runtime's automatic updates.
 //
-// The package has no dependencies, prints nothing unless it is given a Logger, starts no goroutine, and leaves a
-// GOMAXPROCS that the user has set in the environment as it is. Before version 1.0 a minor version may change the API;
-// CHANGELOG.md says what breaks.
+// The package has no dependencies, prints nothing unless it is given a Logger, starts no goroutine, and leaves a GOMAXPROCS that the user
+// has set in the environment alone. Before version 1.0 a minor version may change the API; CHANGELOG.md says what breaks.
 package unthrottle
 
 import (
@@ -42,8 +40,8 @@ type Options struct {
 	Policy   Policy        // zero: the policy Go
 	Interval time.Duration // between two looks of Watch; 0 means a second
 
-	// Logger and Logf each get a line for each decision, and one for each warning. Without them all is silent. Logf is for
-	// loggers that have no Info and Warn with attributes: log.Printf, or the Infof of zap's SugaredLogger and of logrus.
+	// Logger and Logf each get a line for each decision, and one for each warning. Without them nothing is logged. Logf is for loggers that
+	// have no Info and Warn with attributes: log.Printf, or the Infof of zap's SugaredLogger and of logrus.
 	Logger Logger
 	Logf   func(format string, args ...any)
 
@@ -64,12 +62,12 @@ type Logger interface {
 	Warn(msg string, args ...any)
 }
 
-// Set reads the limit of this process, decides on GOMAXPROCS and applies it. The undo function puts back what was there
-// before; where that was the Go runtime's own choice, it hands GOMAXPROCS back to the runtime with its automatic
-// updates. Several Sets may be undone in any order: the newest of those that are left counts. Set never fails: what it
-// could not find out is in the Decision, and then it leaves GOMAXPROCS as it is.
+// Set reads the limit of this process, decides on GOMAXPROCS and applies it. The undo function restores what was there before; where that
+// was the Go runtime's own choice, it hands GOMAXPROCS back to the runtime with its automatic updates. Several Sets may be undone in any
+// order: the newest that is left counts. Set never fails: what it could not find out is in the Decision, and then it leaves GOMAXPROCS
+// unchanged.
 //
-// Who runs the program has the last word: a GOMAXPROCS in the environment stays, and with UNTHROTTLE=off nothing is set,
+// The person who runs the program has the last word: a GOMAXPROCS in the environment stays, and with UNTHROTTLE=off nothing is set,
 // whatever the policy. A lower GOMAXPROCS that the program itself has set, or a library in it, is not raised.
 //
 // Where the runtime's own number is right, Set leaves it to the runtime, which keeps following the process's own cgroup,
@@ -83,7 +81,7 @@ func Set(o Options) (d Decision, undo func()) {
 
 func init() { fromenv.Set = setFromEnv }
 
-// setFromEnv is Set for package auto: with the policy that the environment asks for, without words and without an undo.
+// setFromEnv is Set for package auto: with the policy that the environment asks for, without logging and without an undo.
 func setFromEnv() {
 	p, errs := ParsePolicy(os.Getenv)
 	procs.Lock()
@@ -91,15 +89,13 @@ func setFromEnv() {
 	decide(p, errs).apply()
 }
 
-// Watch sets GOMAXPROCS like Set and follows changes until ctx is done: of any quota from the process's own cgroup up,
-// of the affinity, and of the cgroup the process is in. It calls onChange, which may be nil, with the first Decision
-// and again whenever the wanted GOMAXPROCS, the limit or the number of CPUs changes, so that pools can be resized by
-// Decision.Now. If something else sets GOMAXPROCS in the meantime, such as the runtime, which sees only part of the
-// limit, that lasts until the next look; a lower one that the program sets itself stays. When ctx is done, GOMAXPROCS
-// stays as it is.
+// Watch sets GOMAXPROCS like Set and follows changes until ctx is done: of any quota from the process's own cgroup up, of the affinity, and
+// of the cgroup the process is in. It calls onChange, which may be nil, with the first Decision and again whenever the wanted GOMAXPROCS,
+// the limit or the number of CPUs changes, so that pools can be resized by Decision.Now. If something else sets GOMAXPROCS in the meantime,
+// such as the runtime, which sees only part of the limit, that lasts until the next look; a lower one that the program sets itself stays.
+// When ctx is done, GOMAXPROCS stays unchanged.
 //
-// Where several run at the same time, the one that began last sets GOMAXPROCS. The others say so, and go on telling of
-// changes.
+// If several run at the same time, the one that began last sets GOMAXPROCS. The others say so, and go on reporting changes.
 //
 // Watch blocks; give it a goroutine of its own. Package auto/watch is the same by a blank import.
 func Watch(ctx context.Context, o Options, onChange func(Decision)) {
@@ -156,7 +152,7 @@ func (w *watcher) look() {
 	}
 }
 
-// same reports whether two decisions agree in all that a pool's size could depend on.
+// same reports whether two decisions agree in everything that a pool's size could depend on.
 func (d *Decision) same(e *Decision) bool {
 	return d.Procs == e.Procs && d.Limits.State == e.Limits.State && d.Limits.CPUs == e.Limits.CPUs &&
 		d.Limits.From == e.Limits.From && d.Limits.Affinity == e.Limits.Affinity
@@ -172,7 +168,7 @@ func Last() (d Decision, ok bool) {
 	return Decision{}, false
 }
 
-// decide is Decide for this process as it is now.
+// decide is Decide for the current state of this process.
 func decide(p Policy, warnings []error) *Decision {
 	d := &Decision{Policy: p, Warnings: warnings}
 	d.Policy.operator = operator{procs: userProcs(os.Getenv("GOMAXPROCS")), off: os.Getenv("UNTHROTTLE") == Off.Name}

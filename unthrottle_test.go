@@ -14,7 +14,7 @@ import (
 
 var _ Logger = (*slog.Logger)(nil)
 
-// start takes away what may be in the test's environment, and puts GOMAXPROCS back when the test ends.
+// start clears what may be in the test's environment, and restores GOMAXPROCS when the test ends.
 func start(t *testing.T) {
 	t.Helper()
 	t.Setenv("GOMAXPROCS", "")
@@ -50,7 +50,7 @@ func TestSetAppliesAndUndoes(t *testing.T) {
 
 func TestUndoOfAUsersNumber(t *testing.T) {
 	start(t)
-	mine := runtime.GOMAXPROCS(0) + 2 // no runtime would choose that
+	mine := runtime.GOMAXPROCS(0) + 2 // a number that no runtime would choose
 	runtime.GOMAXPROCS(mine)
 	d := Decide(limited(1, 1), Ceil)
 	undo := d.set()
@@ -97,7 +97,7 @@ func TestSetHonoursEnvironment(t *testing.T) {
 	}
 }
 
-// TestOperator: with UNTHROTTLE=off nothing is set, by whatever call and policy.
+// TestOperator: with UNTHROTTLE=off nothing is set, whichever the call and the policy.
 func TestOperator(t *testing.T) {
 	start(t)
 	before := runtime.GOMAXPROCS(0)
@@ -171,7 +171,7 @@ func TestLoweredByTheProgram(t *testing.T) {
 	want(41, ByProgram, false, 60)
 	want(33, ByLimit, true, 33) // a limit below it counts
 	want(41, ByProgram, true, 60)
-	runtime.GOMAXPROCS(63) // above the limit is no wish that can be had
+	runtime.GOMAXPROCS(63) // a number above the limit can't be granted
 	want(60, ByLimit, true, 60)
 	want(62, ByLimit, true, 62) // ours is raised
 	if d, _ := Last(); strings.Contains(d.String(), "the program has set") {
@@ -237,7 +237,7 @@ func TestLoggers(t *testing.T) {
 	}
 }
 
-// TestWatches: of two the one that began last sets GOMAXPROCS, and the other one says so, until that ends.
+// TestWatches: if two run, the one that began last sets GOMAXPROCS, and the other one says so, until the last one ends.
 func TestWatches(t *testing.T) {
 	start(t)
 	before := runtime.GOMAXPROCS(0)
@@ -300,7 +300,7 @@ func TestWatcher(t *testing.T) {
 	w.look()
 	now = Decide(limited(2.5, 2), Go) // fewer CPUs
 	w.look()
-	now = Decide(cgroup.Limits{State: cgroup.None, Affinity: 8}, Go) // no limit any more
+	now = Decide(cgroup.Limits{State: cgroup.None, Affinity: 8}, Go) // no longer a limit
 	w.look()
 	moved := limited(2.5, 8)
 	moved.From = "/sys/fs/cgroup/other"
@@ -312,7 +312,7 @@ func TestWatcher(t *testing.T) {
 		t.Errorf("applied %v, told %v, want %v", applied, told, want)
 	}
 
-	procs = 5 // somebody else, the runtime for example
+	procs = 5 // something else, such as the runtime
 	w.look()
 	w.look()
 	if !equal(applied, append(want, 3)) || !equal(told, want) {

@@ -4,8 +4,8 @@
 //go:debug containermaxprocs=1
 //go:debug updatemaxprocs=1
 
-// The directives above let all tests of this package run as a program of today would, although go.mod has an old go
-// line for the sake of those who import the library.
+// The directives above let all tests of this package run as a program of today would, although go.mod has an old go line, for the sake of
+// the programs that import the library.
 
 package unthrottle
 

@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle"
 )
 
-// TestMain tells what the import did, when a test below has started this binary again in another environment.
+// TestMain prints what the import did, when a test below has started this binary again in another environment.
 func TestMain(m *testing.M) {
 	if os.Getenv("AUTO_TEST") == "" {
 		os.Exit(m.Run())

@@ -21,7 +21,7 @@ type contender struct {
 	run  func() error
 }
 
-// contenders are compared with each other. "files" is what none can do without: the three files, read in the plain way.
+// contenders are compared with each other. "files" is what all of them need: the three files, read in the plain way.
 func contenders(quotaFile string) []contender {
 	return []contender{
 		{"unthrottle", func() error { _, _ = unthrottle.Set(unthrottle.Options{Policy: unthrottle.Floor}); return nil }},
@@ -87,7 +87,7 @@ func enter(tb testing.TB, s situation) (quotaFile string) {
 	return ""
 }
 
-// BenchmarkSet is to be run several times with -count 1: with a larger count, all runs of one contender come in a row.
+// BenchmarkSet should be run several times with -count 1: with a larger count, all runs of one contender come in a row.
 func BenchmarkSet(b *testing.B) {
 	for _, s := range situations {
 		b.Run("quota="+s.name, func(b *testing.B) {
@@ -105,8 +105,8 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// TestSetAllocates holds what the benchmark shows about memory, where a test can: it doesn't depend on the machine's load.
-// The bounds are this project's goals.
+// TestSetAllocates checks what the benchmark shows about memory, which a test can: it doesn't depend on the machine's load. The bounds are
+// this project's goals.
 func TestSetAllocates(t *testing.T) {
 	for _, s := range situations {
 		t.Run(s.name, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The parsers see text from kernels, emulations and other people's containers. Whatever it is, they must not panic, and
-// must not make up a number.
+// The parsers see text from kernels, emulations and other people's containers. Given any text they must not panic, and must not make up a
+// number.
 
 func FuzzParseQuota(f *testing.F) {
 	for _, s := range []string{"150000 100000", "max 100000", "max", "-1", "1000", "0 0", "1 2 3", "9223372036854775808 1", "٣ 1", ""} {
@@ -103,7 +103,7 @@ func FuzzParseCPUMask(f *testing.F) {
 	})
 }
 
-// FuzzRead lays out a whole system from fuzzed files. Whatever they hold, Read must come to an answer.
+// FuzzRead lays out a whole system from fuzzed files. Read must always come to an answer.
 func FuzzRead(f *testing.F) {
 	f.Add("0::/a\n", "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n", "150000 100000\n", "max\n")
 	f.Add("4:cpu:/a (deleted)\n", "30 24 0:26 /.. /sys/fs/cgroup rw - cgroup cgroup rw,cpu\n", "", "1")

@@ -54,7 +54,7 @@ func burn(t *testing.T, g *kerneltest.Group, d time.Duration) (pid int, again fu
 	}
 }
 
-// throttled starts a child in g that burns until a limit has stopped it for a while. Beside others that may take long.
+// throttled starts a child in g that burns until a limit has stopped it for a while. Next to other tests that may take long.
 func throttled(t *testing.T, g *kerneltest.Group) (pid int) {
 	t.Helper()
 	pid, again := burn(t, g, time.Second)
@@ -124,8 +124,8 @@ func TestKernelNoLimit(t *testing.T) {
 	}
 }
 
-// TestKernelHidden mounts only the leaf, as a container runtime does, and takes the rest away: the parent's quota can't
-// be seen any more, but what it does can.
+// TestKernelHidden mounts only the leaf, as a container runtime does, and removes the rest: the parent's quota can no longer be seen, but
+// its effect can.
 func TestKernelHidden(t *testing.T) {
 	parent := kerneltest.New(t)
 	parent.SetQuota(20000)

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write what was read into the fixtures' want files")
 
-// TestLayouts reads saved file trees, one a file of testdata/layouts, and compares what is found with the tree's file
-// "want". The comment on top of each says what is special about it.
+// TestLayouts reads saved file trees, one per file of testdata/layouts, and compares what is found with the tree's file "want". The comment
+// on top of each says what is special about it.
 func TestLayouts(t *testing.T) {
 	files, err := filepath.Glob("testdata/layouts/*.txtar")
 	if err != nil || len(files) < 30 {
@@ -56,7 +56,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestMemoryLayouts has memory limits in the place of CPU limits in the same trees: what is found has to be the same.
+// TestMemoryLayouts replaces the CPU limits in the same trees by memory limits: the same must be found.
 func TestMemoryLayouts(t *testing.T) {
 	files, _ := filepath.Glob("testdata/layouts/*.txtar")
 	tried := 0
@@ -110,7 +110,7 @@ func names(tree fixture.Tree) []string {
 	return names
 }
 
-// describe writes down all that is read, and what the two best known policies make of it.
+// describe writes down everything that is read, and what the two best known policies make of it.
 func describe(s cgroup.Source) string {
 	var b strings.Builder
 	l := cgroup.Read(s)

@@ -73,14 +73,14 @@ func (v Version) String() string {
 	return ""
 }
 
-// A Quota is the CPU time that a group may use in each period, in the kernel's own microseconds. The zero Quota means
-// that there is none.
+// A Quota is the CPU time that a group may use in each period, in the kernel's own microseconds. The zero Quota means that there is no
+// quota.
 type Quota struct {
 	QuotaMicros  int64
 	PeriodMicros int64
 }
 
-// CPUs returns the quota as a number of CPUs, 0 when there is none.
+// CPUs returns the quota as a number of CPUs; 0: there is no quota.
 func (q Quota) CPUs() float64 {
 	if q.PeriodMicros <= 0 {
 		return 0
@@ -88,7 +88,7 @@ func (q Quota) CPUs() float64 {
 	return float64(q.QuotaMicros) / float64(q.PeriodMicros)
 }
 
-// Period returns the time in which the quota is counted, 0 when there is none.
+// Period returns the time in which the quota is counted; 0: there is no quota.
 func (q Quota) Period() time.Duration { return time.Duration(q.PeriodMicros) * time.Microsecond }
 
 // A Level is one cgroup between the process's own and the root of the mount.
@@ -123,7 +123,7 @@ type Limits struct {
 	Reason error   // for Unknown and Hidden
 	CPUs   float64 // for Limited: the smallest quota of all levels
 	From   string  // for Limited: the directory of the level that sets it
-	AtMost float64 // for Unknown: the smallest quota among the levels that could be read, 0 when there was none
+	AtMost float64 // for Unknown: the smallest quota among the levels that could be read; 0: no quota
 
 	Version  Version
 	Hybrid   bool    // v1 and v2 hierarchies are both in use
@@ -149,7 +149,7 @@ func (l Limits) Owner() (owner Level, ok bool) {
 	return Level{}, false
 }
 
-// Counters are a group's counts since it was made, or what was added to them between two readings.
+// Counters are a group's counts since its creation, or what was added to them between two readings.
 type Counters struct {
 	Dir           string
 	Known         bool // false: the group keeps no counts of periods, which is not the same as zero
@@ -159,13 +159,13 @@ type Counters struct {
 	Bursts        int64
 	BurstTime     time.Duration
 
-	CPUKnown bool // groups without the CPU controller may have it, too
+	CPUKnown bool // groups without the CPU controller may have it too
 	CPU      time.Duration
 }
 
-// Since returns what was counted between an earlier reading of the group and c. Where the readings are of two groups, or a
-// count went back, which means that the group was recreated between them, nothing is known: a group's counts only grow, and
-// a difference below zero would be made up. The counts of periods and the CPU time may each be known without the other.
+// Since returns what was counted between an earlier reading of the group and c. If the readings are of two groups, or a count went back,
+// which means that the group was recreated between them, nothing is known: a group's counts only grow, and a difference below zero would be
+// made up. The counts of periods and the CPU time may each be known without the other.
 func (c Counters) Since(earlier Counters) Counters {
 	d := Counters{Dir: c.Dir}
 	if c.Dir != earlier.Dir {
@@ -187,7 +187,7 @@ func (c Counters) Since(earlier Counters) Counters {
 // Throttling is what limits have done to a process's groups so far.
 type Throttling struct {
 	Own   Counters // the process's own level
-	Owner Counters // the level whose quota is in force; the process's own level if there is none
+	Owner Counters // the level whose quota is in force; without one, the process's own level
 
 	// Local is the time that the process's own group was throttled by any level, its own or one above it, from
 	// cpu.stat.local. It is the only count that shows a quota on a parent, and it is summed over CPUs.
@@ -195,7 +195,7 @@ type Throttling struct {
 	LocalKnown bool
 }
 
-// Held is how long quotas held the process's own group up, summed over CPUs. Where Local is known it is of all levels together: in
+// Held is how long quotas held the process's own group up, summed over CPUs. Where Local is known it covers all levels together: in
 // Kubernetes a pod's quota is often the same as its container's, and which of them throttles first changes from period to period.
 func (t Throttling) Held() time.Duration { return max(t.Local, t.Owner.ThrottledTime) }
 

@@ -8,14 +8,14 @@ type Memory struct {
 	Reason error
 	Bytes  int64  // for Limited: the smallest limit of all levels
 	From   string // for Limited: the directory of the level that sets it; the topmost that can be seen with "/..", where it is above
-	High   bool   // it is a memory.high, beyond which the kernel slows the group down and takes memory back; else it kills
+	High   bool   // it is a memory.high, beyond which the kernel slows the group down and reclaims memory; else it kills
 }
 
 // noMemoryLimit is where v1 stops counting: it writes "no limit" as the largest number of whole pages in an int64.
 const noMemoryLimit = 1 << 62
 
-// ReadMemory finds the memory limit that s is held to: the smallest one at which the kernel kills, or takes memory back, of all
-// levels. Systems other than Linux have no groups, and so none of their limits.
+// ReadMemory finds the memory limit that s is held to: the smallest one, of all levels, at which the kernel kills or reclaims memory.
+// Systems other than Linux have no groups, and so none of their limits.
 func ReadMemory(s Source) Memory {
 	if runtime.GOOS != "linux" && s.Root == "" {
 		return Memory{State: None}
@@ -75,8 +75,8 @@ func (r *reader) memoryHere() (m Memory, ok bool) {
 	}
 }
 
-// hierarchical corrects what was found on the way from the own directory to the top by what the kernel of v1 says of all levels together:
-// it knows those above the top, and whether a level holds those below it.
+// hierarchical corrects what was found on the way from the process's own directory to the top, by what the kernel of v1 says of all levels
+// together: it knows those above the top, and whether a level holds those below it.
 func (r *reader) hierarchical(own, top string, m *Memory) {
 	switch n, ok := r.stat(own, "/memory.stat", "hierarchical_memory_limit"); {
 	case !ok || n == m.Bytes:
@@ -89,7 +89,7 @@ func (r *reader) hierarchical(own, top string, m *Memory) {
 	}
 }
 
-// memoryLimit reads one level's limit, 0 when there is none.
+// memoryLimit reads one level's limit, 0 for none.
 func (r *reader) memoryLimit(dir, file string) (int64, error) {
 	text, err := r.file(dir, file)
 	if isMissing(err) {

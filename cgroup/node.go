@@ -8,9 +8,9 @@ import (
 // A reader in a container that shares its node's processes (hostPID) has mounts that show its own cgroup only. Those of process 1
 // show all. That takes the right to follow /proc/1/root.
 //
-// In a cgroup namespace of its own, which containers have on version 2, the kernel writes every path as seen from the reader's
-// own cgroup: /../../podX/Y. The mount of process 1 then begins at /../../.., and how the directories between the two are
-// called is in none of these texts. It is found by looking for the reader's own directory below that mount.
+// In a cgroup namespace of its own, which containers have on version 2, the kernel writes every path as seen from the reader's own cgroup:
+// /../../podX/Y. The mount of process 1 then begins at /../../.., and none of these texts names the directories between the two. They are
+// found by looking for the reader's own directory below that mount.
 
 // useNodeMounts makes r look for cgroups where process 1 does.
 func (r *reader) useNodeMounts() { r.mounts, r.prefix = "/proc/1", "/proc/1/root" }
@@ -44,7 +44,7 @@ func climb(path string) (up int, rest string) {
 	}
 }
 
-// owns remembers what own found: the reader's cgroup stays, and looking for it means to look at all cgroups of a node.
+// owns remembers what own found: the reader's cgroup stays the same, and finding it means looking at all cgroups of a node.
 var owns sync.Map
 
 type ownKey struct {
@@ -52,7 +52,7 @@ type ownKey struct {
 	depth       int
 }
 
-// own is the way from a mount point of process 1 to the reader's own cgroup, so many directories deep.
+// own is the path from a mount point of process 1 to the reader's own cgroup, depth directories deep.
 func (r *reader) own(point, controller string, v Version, depth int) []string {
 	key := ownKey{r.root, point, depth}
 	if known, ok := owns.Load(key); ok {

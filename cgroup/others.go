@@ -9,7 +9,7 @@ import (
 )
 
 // others reads what isn't ours: the mounts of another process, which may have covered its cgroups with anything, and trees of saved files,
-// which somebody may have sent. All of it is functions, so that what they call is part of a program only if something makes one.
+// which may come from anyone. Its fields are functions, so that what they call is part of a program only if something makes an others.
 type others struct {
 	read   func(path string, group bool) (string, error)
 	exists func(path string) bool

@@ -80,7 +80,7 @@ func parseMount(line string, v Version, controller string) (root, point string) 
 
 func isAbs(path string) bool { return path != "" && path[0] == '/' }
 
-// unescape undoes the octal escapes of mountinfo, such as \040 for a space. Anything else is left as it is.
+// unescape undoes the octal escapes of mountinfo, such as \040 for a space. Anything else is left unchanged.
 func unescape(s string) string {
 	for i := 0; i+3 < len(s); i++ {
 		if s[i] == '\\' {
@@ -167,7 +167,7 @@ func contains(list, word string) bool {
 	return false
 }
 
-// cut splits s at the first sep. It is strings.Cut with less code where it is called, which is in many places.
+// cut splits s at the first sep. It is strings.Cut with less code at each call, of which there are many.
 //
 //go:noinline
 func cut(s string, sep byte) (before, after string) {

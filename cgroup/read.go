@@ -13,8 +13,8 @@ import (
 
 // Self finds the CPU limit of the calling process. It reads only what a decision needs; [Read] reads more.
 //
-// Self and all that it calls is what a program gains by importing package auto, and it is written to be small there:
-// what is called in many places is not inlined, and large structs are passed by pointer.
+// Importing package auto adds Self and all that it calls to a program, so they are written to be small there: what is called in many places
+// is not inlined, and large structs are passed by pointer.
 func Self() *Limits {
 	l := new(Limits)
 	if runtime.GOOS != "linux" {
@@ -26,9 +26,9 @@ func Self() *Limits {
 	return l
 }
 
-// SelfAll is Self, ReadMemory and the part of ReadThrottling that is about limits, of the calling process at once: what the level whose
-// quota is in force counted, without CPU time, and what all levels together did. It reads once what more than one of them need, and the
-// list of mounts, which takes a third of the time and hardly ever changes, once a minute.
+// SelfAll is Self, ReadMemory and the part of ReadThrottling that is about limits, for the calling process and in one call: what the level
+// whose quota is in force counted, without CPU time, and what all levels together did. What several of them need is read once; the list of
+// mounts, which takes a third of the time and hardly ever changes, is read once a minute.
 func SelfAll() (*Limits, Memory, Throttling) {
 	if runtime.GOOS != "linux" {
 		return Self(), ReadMemory(Source{}), Throttling{}
@@ -76,9 +76,9 @@ func (r *reader) everything(s Source) *Limits {
 	l := new(Limits)
 	r.limits(l)
 	if l.Mount.Point == "" && s.PID != 0 && !s.Inside {
-		// Our own mounts come first, since they lead to levels that a contained process can't see; its own help a
-		// reader who doesn't share them. The kernel shows cgroups in both as the reader's namespace sees them. In
-		// between are those of process 1, which lead to all levels of a node whose processes the reader shares.
+		// Our own mounts come first, since they lead to levels that a contained process can't see; its own help a reader that doesn't share
+		// them. The kernel shows cgroups in both as the reader's namespace sees them. In between are those of process 1, which lead to all
+		// levels of a node whose processes the reader shares.
 		r.useNodeMounts()
 		node := new(Limits)
 		if r.limits(node); node.Mount.Point != "" && node.Reason == nil {
@@ -109,8 +109,8 @@ func (r *reader) everything(s Source) *Limits {
 
 // reader reads small files below a root into one buffer.
 //
-// The calling process's own, and what its own mounts show, is read by the shortest way: nobody else can put something there. All else is
-// read with care, see package foreign. That package is no part of a program which calls Self alone.
+// The calling process's own, and what its own mounts show, is read in the shortest way: no one else can put anything there. Everything else
+// is read with care, see package foreign. That package is not part of a program that calls only Self.
 type reader struct {
 	of     string // what it reads, for errors
 	root   string
@@ -118,9 +118,9 @@ type reader struct {
 	mounts string // the same for the process whose mounts to use
 	prefix string // what goes before its mount points
 	buf    []byte
-	others *others // nil: there is nothing but our own to read
+	others *others // nil: only our own is read
 
-	// once reads a record, or gives what it read before; nil: each is read where it is needed. A program that calls Self alone has none.
+	// once reads a record, or returns what it read before; nil: each is read where it is needed. A program that calls only Self has none.
 	once func(path string, read func() (string, error)) (string, error)
 }
 
@@ -148,7 +148,7 @@ func (r *reader) close() {
 	}
 }
 
-// useMounts makes r look for cgroups where it is to look first: where the reader itself would, if it may.
+// useMounts makes r look for cgroups in the first place to try: where the reader itself would, if it may.
 func (r *reader) useMounts(s Source) {
 	r.mounts, r.prefix = "/proc/self", ""
 	if s.Inside && s.PID != 0 {
@@ -164,7 +164,7 @@ func (r *reader) useOwnMounts() { r.mounts, r.prefix = r.proc, r.proc+"/root" }
 //go:noinline
 func (r *reader) file(dir, name string) (string, error) {
 	if r.others != nil && r.isOthers(join(dir, name)) {
-		path := join(dir, name) // another one than above, which so needs no memory of its own
+		path := join(dir, name) // not the one above, which so needs no memory of its own
 		return r.others.read(path, r.isGroup(path))
 	}
 	most := foreign.Group
@@ -212,7 +212,7 @@ type list struct {
 	read time.Time
 }
 
-// lately has a list of mounts that is less than a minute old stand for the current one.
+// lately uses a list of mounts that is less than a minute old in place of the current one.
 func (m *list) lately(once func(string, func() (string, error)) (string, error)) func(string, func() (string, error)) (string, error) {
 	return func(path string, read func() (string, error)) (string, error) {
 		if path != "/proc/self/mountinfo" {
@@ -231,7 +231,7 @@ func (m *list) lately(once func(string, func() (string, error)) (string, error))
 	}
 }
 
-// isOthers reports whether a path may lead to what somebody else has put there.
+// isOthers reports whether a path may lead to something that someone else has put there.
 func (r *reader) isOthers(path string) bool {
 	return r.root != "" || r.prefix != "" && strings.HasPrefix(path, r.prefix+"/")
 }
@@ -241,7 +241,7 @@ func (r *reader) isGroup(path string) bool {
 	return !strings.HasPrefix(path, "/proc/") || r.prefix != "" && strings.HasPrefix(path, r.prefix+"/")
 }
 
-// exists reports whether there is such a file, even if it may not be looked at.
+// exists reports whether there is such a file, even if it may not be read.
 func (r *reader) exists(path string) bool {
 	if r.isOthers(path) {
 		return r.others.exists(strings.Clone(path)) // so that our own, as below, needs no memory
@@ -288,9 +288,8 @@ func (r *reader) limits(l *Limits) {
 //go:noinline
 func (l *Limits) warn(err error) { l.Warnings = append(l.Warnings, err) }
 
-// settle says what the levels mean together. One that can't be understood makes the limit unknown, for it may be the
-// smallest. "No limit" is checked twice: another file system may cover the mount, or a level that can't be seen may
-// throttle.
+// settle says what the levels mean together. One that can't be understood makes the limit unknown, since it may be the smallest. "No limit"
+// is checked twice: another file system may cover the mount, or a level that can't be seen may throttle.
 func (r *reader) settle(l *Limits) {
 	own := l.Levels[0].Dir
 	switch {
@@ -317,8 +316,8 @@ func (r *reader) isCgroup(dir string) bool {
 	return false
 }
 
-// throttledByOthers reports whether the process's own group has been throttled by a group that can't be seen. The count
-// in cpu.stat.local also grew if a quota was set here and taken away since, but then that level has counted it too.
+// throttledByOthers reports whether the process's own group has been throttled by a group that can't be seen. The count in cpu.stat.local
+// also grew if a quota was set here and removed since, but then that level has counted it too.
 func (r *reader) throttledByOthers(l *Limits) bool {
 	if n, _ := r.stat(l.Levels[0].Dir, "/cpu.stat.local", localName(l.Version)); n == 0 {
 		return false
@@ -392,16 +391,16 @@ func Locate(s Source, controller string) (dir string, v Version, m Mount, err er
 	return dir, l.Version, l.Mount, err
 }
 
-// mostMounts is how many mounts of a cgroup are looked at, where others have made them. A container has one, and a node that has one for each
-// of its pods has some hundreds.
+// mostMounts is how many mounts of a cgroup are looked at, where other users have made them. A container has one, and a node that has one
+// for each of its pods has some hundreds.
 const mostMounts = 1000
 
 // crowded is the answer of choose where there are more than mostMounts.
 const crowded = -2
 
-// choose takes the mount that shows path, and as many of its ancestors as possible, into l. It returns the directory of
-// the cgroup there or, where that was removed, of its nearest ancestor that exists, and how many directories are missing;
-// -1 means that no mount leads to the cgroup.
+// choose puts the mount that shows path, and as many of its ancestors as possible, into l. It returns the directory of the cgroup there or,
+// where that was removed, of its nearest ancestor that exists, and how many directories are missing; -1 means that no mount leads to the
+// cgroup.
 func (r *reader) choose(l *Limits, mountinfo, controller, path string) (dir string, missing int) {
 	missing = -1
 	depth, seen := 0, 0
@@ -472,8 +471,8 @@ func parent(dir string) string {
 	return "/"
 }
 
-// quota reads the limit of one level. A missing file means no limit: the root has none on v2, nor has a level without
-// the controller.
+// quota reads the limit of one level. A missing file means no limit: the root has none on v2, and neither has a level without the
+// controller.
 func (r *reader) quota(dir string, v Version) (Quota, error) {
 	file := "/cpu.max"
 	if v == V1 {
@@ -497,7 +496,7 @@ func (r *reader) quota(dir string, v Version) (Quota, error) {
 	return Quota{}, r.fail(dir, file, err)
 }
 
-// details reads what is shown beside the quota. These files are often missing, and no decision depends on them.
+// details reads what is shown next to the quota. These files are often missing, and no decision depends on them.
 func (r *reader) details(level *Level, v Version) {
 	burst, weight := "/cpu.max.burst", "/cpu.weight"
 	if v == V1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/fixture"
 )
 
-// TestMountTableNotKept keeps what was read on a node with thousands of mounts: that must not hold on to its table of mounts.
+// TestMountTableNotKept keeps what was read on a node with thousands of mounts: it must not hold on to the table of mounts.
 func TestMountTableNotKept(t *testing.T) {
 	const tableSize, reads = 1 << 20, 64
 	var table strings.Builder

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestSelfAll: it says what the functions that it stands for say.
+// TestSelfAll: it returns what the functions that it replaces return.
 func TestSelfAll(t *testing.T) {
 	for range make([]int, 2) { // the second time without reading the mounts
 		l, m, throttling := SelfAll()
@@ -28,7 +28,7 @@ func TestSelfAll(t *testing.T) {
 	}
 }
 
-// TestMounts: a list of mounts stands for a minute, and no other file does.
+// TestMounts: a list of mounts is kept for a minute, and no other file is.
 func TestMounts(t *testing.T) {
 	var m list
 	reads, fails, given := 0, false, "mounts"

@@ -8,8 +8,8 @@ import (
 	"github.com/unthrottle/unthrottle/internal/foreign"
 )
 
-// schedAffinity asks the kernel how many CPUs a process may use, 0 meaning the calling thread: that is what the Go
-// runtime asks for as well. It returns 0 when the kernel doesn't say.
+// schedAffinity asks the kernel how many CPUs a process may use, 0 meaning the calling thread: the Go runtime asks for the same. It returns
+// 0 when the kernel doesn't say.
 func schedAffinity(pid int) int {
 	var mask [128]uint64 // 8192 CPUs, the most that Linux can be built for
 	n, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, uintptr(pid), unsafe.Sizeof(mask), uintptr(unsafe.Pointer(&mask)))
@@ -23,9 +23,9 @@ func schedAffinity(pid int) int {
 	return cpus
 }
 
-// readFile reads a whole file into *buf, which it makes larger if need be. It calls the kernel directly: package os would
-// register each file with the poller, which costs more than reading it. A file of one record, as those of cgroups are, ends
-// where the kernel gives less than there is room for; a list of mounts, which may be long, may go on.
+// readFile reads a whole file into *buf, which it makes larger if need be. It calls the kernel directly: package os would register each
+// file with the poller, which costs more than reading it. A file of one record, as those of cgroups are, ends where the kernel returns less
+// than there is room for; a list of mounts, which may be long, may go on.
 func readFile(path string, buf *[]byte, most int) ([]byte, error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	for err == syscall.EINTR {
@@ -62,7 +62,7 @@ func readFile(path string, buf *[]byte, most int) ([]byte, error) {
 	return (*buf)[:n], nil
 }
 
-// exists reports whether there is such a file, even if it may not be looked at.
+// exists reports whether there is such a file, even if it may not be read.
 func exists(path string) bool {
 	var st syscall.Stat_t
 	return !isMissing(syscall.Stat(path, &st))

@@ -1,5 +1,5 @@
-// Package docs answers: what do these pages say, where there is nothing but the command? unthrottle help prints them. It is no
-// part of the library.
+// Package docs answers: what do these pages say, where there is nothing but the command? unthrottle help prints them. It isn't part of the
+// library.
 package docs
 
 import (
@@ -26,8 +26,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Page is the page of a name: too-many-ps, docs/rules/too-many-ps.md as it is linked to, or K004 as a finding has it. What only
-// its maintainers need is left out.
+// Page is the page of a name: too-many-ps, docs/rules/too-many-ps.md as in links, or K004 as in findings. What only the maintainers need is
+// left out.
 func Page(name string) (text string, ok bool) {
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "docs/"), ".md")
 	if len(name) == 4 && name[0] == 'K' {

@@ -16,7 +16,7 @@ import (
 //
 //	throttled-myserver-20261121T203015.123Z-4711.trace
 //
-// A file appears whole or not at all: until it is written it is called .throttled-myserver-….tmp.
+// A file appears whole or not at all: until it is complete it is called .throttled-myserver-….tmp.
 type directory struct {
 	path   string
 	prefix string // of this program's files
@@ -31,7 +31,7 @@ const (
 	timeLayout = "20060102T150405.000Z"
 )
 
-// openDirectory makes the directory, and tries that it can be written.
+// openDirectory makes the directory, and checks that it can be written to.
 func openDirectory(path string, most int) (*directory, error) {
 	if path == "" {
 		path = os.TempDir()

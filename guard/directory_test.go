@@ -42,7 +42,7 @@ func TestDirectory(t *testing.T) {
 	if got := names(t, path); len(got) != 0 {
 		t.Fatalf("trying the directory left %v", got)
 	}
-	// What others have there stays, however much it looks like ours.
+	// Other programs' files stay, however much they look like ours.
 	others := []string{
 		"throttled-other-20200101T000000.000Z-1.trace", d.prefix + "notes.trace", d.prefix + "20200101T000000.000Z-x.trace",
 		d.prefix + "20200101T000000.000Z-1.trace.gz", ".throttled-other-1.tmp", "z.trace",

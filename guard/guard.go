@@ -8,9 +8,8 @@
 //	}
 //	defer g.Stop()
 //
-// In go [Options]; out come snapshots, as files or handed to a function, and at most one every ten minutes. "unthrottle
-// trace FILE" and "go tool trace FILE" read them. A snapshot also says what the kernel has counted meanwhile, so that the
-// former is sure of it.
+// In go [Options]; out come snapshots, as files or handed to a function, at most one every ten minutes. "unthrottle trace FILE" and "go
+// tool trace FILE" read them. A snapshot also says what the kernel has counted meanwhile, so that "unthrottle trace" can be sure of it.
 //
 // The package needs Go 1.25, which brought the flight recorder: with an older one it compiles, and [Start] returns
 // [ErrOldGo]. It prints nothing, starts no goroutine before Start, and changes no setting of the runtime. It does not
@@ -43,15 +42,15 @@ type Options struct {
 	// Dir is where snapshots are written; it is made if need be. "" means os.TempDir. Files are named after the program:
 	// throttled-PROGRAM-TIME-PID.trace, and only their owner may read them, since a trace can hold what a program logs.
 	Dir string
-	// MaxFiles is how many of a program's snapshots may lie in Dir: the oldest are removed. 0 means 5.
+	// MaxFiles is how many of a program's snapshots may be in Dir: the oldest are removed. 0 means 5.
 	MaxFiles int
 
-	// Save, if it is set, gets the snapshots in place of Dir. It should call WriteTo at once, for the recorder goes on. ctx
-	// ends when Stop is called. No look is taken while it runs, and it must not call Stop.
+	// Save, if it is set, gets the snapshots in place of Dir. It should call WriteTo at once, since the recorder goes on. ctx ends when
+	// Stop is called. No look is taken while it runs, and it must not call Stop.
 	Save func(ctx context.Context, s Storm, snapshot io.WriterTo) error
 
-	// OnSave, if it is set, is told of each snapshot that is written or handed over, OnError of each that could not be, and
-	// of a recorder that could not be started later on. Both run in the guard's goroutine.
+	// OnSave, if it is set, is called for each snapshot that is written or handed over, OnError for each that could not be, and for a
+	// recorder that could not be started later on. Both run in the guard's goroutine.
 	OnSave  func(Snapshot)
 	OnError func(error)
 
@@ -59,8 +58,8 @@ type Options struct {
 	MinShare float64       // a storm begins where at least this share of the periods is throttled; 0 means 0.5
 	Every    time.Duration // at most one snapshot in this time; 0 means ten minutes
 
-	// MinAge and MaxBytes are how much the recorder keeps, in time and in memory; 0 means the larger of 5 s and three polls,
-	// and 16 MiB. The smaller of the two counts.
+	// MinAge and MaxBytes say how much the recorder keeps, in time and in memory; 0 means the larger of 5 s and three polls, and 16 MiB.
+	// The smaller of the two counts.
 	MinAge   time.Duration
 	MaxBytes uint64
 
@@ -79,7 +78,7 @@ type Recorder interface {
 type Storm struct {
 	From, To  time.Time // the two looks between which it began
 	Periods   int64     // that passed between them
-	Throttled int64     // of these, the ones in which the limit was hit; 0 for a hidden limit, whose periods nobody counts
+	Throttled int64     // how many of these hit the limit; 0 for a hidden limit, whose periods are not counted
 	Share     float64   // throttled periods ÷ periods; of a hidden limit at most the share of the time
 	CPUs      float64   // the limit; 0: hidden
 	Group     string    // directory of the group that has the limit, or of the process's own if the limit is hidden
@@ -138,7 +137,7 @@ func take(at time.Time) (look, error) {
 		owner, _ := l.Owner()
 		k.limited, k.cpus, k.period, k.counts = true, l.CPUs, owner.Quota.Period(), t.Owner
 	case t.LocalKnown:
-		// No level sets a limit, as far as can be seen. If one that can't be seen throttles this group, that shows here.
+		// No visible level sets a limit. If one that can't be seen throttles this group, that shows here.
 		k.limited, k.counts = l.State == cgroup.Hidden, t.Own
 		k.time, k.timeKnown = t.Local, true
 	}
@@ -165,8 +164,8 @@ type detector struct {
 	storming bool
 }
 
-// see takes the next look, and reports a storm if one has begun since the one before. It is over after some looks with less
-// than half of the share that it takes to begin.
+// see takes the next look, and reports a storm if one has begun since the one before. A storm is over after some looks with less than half
+// of the share that it takes to begin.
 func (d *detector) see(k look) (s Storm, begins bool) {
 	before, seen := d.last, d.seen
 	d.last, d.seen = k, true

@@ -32,10 +32,10 @@ type Guard struct {
 	once   sync.Once
 }
 
-// Start begins to watch, in a goroutine of its own. The flight recorder wakes an idle program 60 times a second, so it is
-// started when a period is throttled, and stopped after a minute without any: until that time the guard costs one look a
-// second and nothing more. If there is no limit yet, it waits for one, since a limit can be set while the program runs. If
-// Start fails, the Guard is nil; Stop of a nil Guard does nothing.
+// Start begins to watch, in its own goroutine. The flight recorder wakes an idle program 60 times a second, so it is started when a period
+// is throttled, and stopped after a minute without any: until then the guard costs one look a second and nothing more. If there is no limit
+// yet, it waits for one, since a limit can be set while the program runs. If Start fails, the Guard is nil; Stop of a nil Guard does
+// nothing.
 func Start(o Options) (*Guard, error) {
 	return start(o, take)
 }
@@ -101,7 +101,7 @@ func (g *Guard) run(ctx context.Context) {
 	}
 }
 
-// look looks once, and saves what there is to be saved. Files that can't be read this time may be there the next.
+// look looks once, and saves what there is to save. Files that can't be read this time may be there the next.
 func (g *Guard) look(ctx context.Context) {
 	now := time.Now()
 	k, err := g.take(now)
@@ -158,8 +158,8 @@ func (g *Guard) record(k look) {
 	g.failing = err != nil
 }
 
-// category is what the guard's lines in a trace are logged under: what the kernel has counted so far, as cpu.stat has it, and
-// the quota's period. "unthrottle trace" sets them beside the freezes that it sees.
+// category is what the guard's lines in a trace are logged under: what the kernel has counted so far, as cpu.stat has it, and the quota's
+// period. "unthrottle trace" compares them with the freezes that it sees.
 const category = "unthrottle cpu.stat"
 
 func note(k look) {

@@ -48,7 +48,7 @@ func (f *fakeRecorder) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// counts stands in for the kernel: it counts ten periods a second, of which throttled are throttled.
+// counts stands in for the kernel: it counts ten periods a second, some of them throttled.
 type counts struct {
 	mu        sync.Mutex
 	began     time.Time
@@ -78,7 +78,7 @@ func (c *counts) take(at time.Time) (look, error) {
 	return c.last, c.err
 }
 
-// TestGuard runs the clock by hand: what is saved when, and what not.
+// TestGuard runs the clock by hand: what is saved and when, and what isn't.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -152,7 +152,7 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// TestSave hands a snapshot over, and Stop waits for whoever has it.
+// TestSave hands a snapshot over, and Stop waits until that is done.
 func TestSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -176,7 +176,7 @@ func TestSave(t *testing.T) {
 	})
 }
 
-// TestRecorders starts guards with real recorders, beside those of others. Go has one at a time.
+// TestRecorders starts guards with real flight recorders, next to another one. Go allows one at a time.
 func TestRecorders(t *testing.T) {
 	limited := func(at time.Time) (look, error) {
 		return look{at: at, limited: true, cpus: 1, counts: cgroup.Counters{Dir: "/a", Known: true}}, nil
@@ -244,7 +244,7 @@ func TestRecorderWaits(t *testing.T) {
 		t.Errorf("%+v", saved[0])
 	}
 	step(60, 0, false, 1)
-	step(1, 1, true, 1) // one is no storm
+	step(1, 1, true, 1) // one isn't a storm
 	step(59, 0, true, 1)
 	g.Stop()
 	if g.own.Enabled() {
@@ -256,7 +256,7 @@ func TestRecorderWaits(t *testing.T) {
 	}
 }
 
-// TestLimitComesLater has a limit appear while another recorder runs: that is told once, and the guard goes on.
+// TestLimitComesLater has a limit appear while another recorder runs: that is reported once, and the guard goes on.
 func TestLimitComesLater(t *testing.T) {
 	other := trace.NewFlightRecorder(trace.FlightRecorderConfig{})
 	if err := other.Start(); err != nil {

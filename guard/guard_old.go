@@ -4,7 +4,7 @@ package guard
 
 import "fmt"
 
-// A Guard watches until it is stopped. With this Go there is none.
+// A Guard watches until it is stopped. This version of Go can't have one.
 type Guard struct{}
 
 // Start returns ErrOldGo: this program was built with a Go that has no flight recorder.

@@ -1,6 +1,6 @@
-// Package heapfloor keeps the garbage collector of a small heap from running too often. A program with 1 MB alive is
-// collected each time it has allocated some 3 MB, which can be hundreds of times a second, and with more than one P that
-// costs far more CPU than the collections themselves; docs/heap-floor.md has it measured.
+// Package heapfloor keeps the garbage collector of a small heap from running too often. A program with 1 MB alive is collected each time it
+// has allocated some 3 MB, which can be hundreds of times a second, and with more than one P that costs far more CPU than the collections
+// themselves; docs/heap-floor.md has measurements.
 //
 //	d, undo := heapfloor.Keep(32 << 20)
 //	defer undo()
@@ -24,14 +24,14 @@ import (
 	"github.com/unthrottle/unthrottle/internal/size"
 )
 
-// A Decision is what [Keep] does, and what it was decided from. Why and String say it in words.
+// A Decision is what [Keep] does, and what it was decided from. Why and String put it in words.
 type Decision struct {
 	Bytes int64 // the floor that is kept; 0: none
 	Asked int64 // the floor that was asked for
 	GOGC  int   // the GOGC that was found, which undo restores; -1 means off
 
 	UserGOGC    string // GOGC, if the user has set it in the environment: then there is no floor
-	Limit       int64  // the smaller of GOMEMLIMIT and the cgroup's memory limit; 0: there is none
+	Limit       int64  // the smaller of GOMEMLIMIT and the cgroup's memory limit; 0: no limit
 	LimitFrom   string // "GOMEMLIMIT", or the directory of the cgroup
 	LimitReason error  // why the cgroup's is not known
 	Warning     error  // an invalid variable, which counts as not set
@@ -63,8 +63,8 @@ const (
 // No goroutine is started: GOGC is set after a collection, by a finalizer, and nothing runs in an idle program. If
 // several floors are asked for, the largest counts, until each is undone.
 //
-// Keep(0) leaves the floor to the environment's UNTHROTTLE_HEAP_FLOOR: 32MiB, or a number of bytes. Without the
-// variable there is none. Package auto/heapfloor calls it so, and [Last] returns what was decided.
+// Keep(0) leaves the floor to the environment's UNTHROTTLE_HEAP_FLOOR: 32MiB, or a number of bytes. Without the variable there is no floor.
+// Package auto/heapfloor calls it this way, and [Last] returns what was decided.
 func Keep(bytes int64) (d Decision, undo func()) {
 	var warning error
 	if bytes == 0 {
@@ -101,7 +101,7 @@ func Last() (d Decision, ok bool) {
 	return d, true
 }
 
-// floors is GOGC as this package steers it. There is one GOGC, so there is one of these.
+// floors is GOGC as this package steers it. There is only one GOGC, so there is only one of these.
 var floors struct {
 	sync.Mutex
 	kept    []*Decision // those that are not undone
@@ -153,7 +153,7 @@ func dropFloor(d *Decision) {
 			break
 		}
 	}
-	if len(floors.kept) == 0 { // else the next collection goes by the floors that are left
+	if len(floors.kept) == 0 { // else the next collection uses the floors that are left
 		swapGOGC(floors.percent, floors.base)
 		floors.percent, floors.steps = floors.base, 0
 	}
@@ -169,8 +169,8 @@ func adjust() bool {
 		return false
 	}
 	now, _ := readCollector()
-	// A program that sets GOGC for a while puts back what was there. So a GOGC that is not ours is left alone, but
-	// looked at again: ours must not stay behind with nobody to lower it when the heap grows.
+	// A program that sets GOGC for a while restores what was there. So a GOGC that is not ours is left alone, but looked at again: ours
+	// must not stay behind with nothing to lower it when the heap grows.
 	floors.yielded = now.percent != floors.percent
 	if floors.yielded {
 		return true
@@ -193,8 +193,8 @@ func adjust() bool {
 	return true
 }
 
-// swapGOGC sets GOGC to next if it is from, and reports whether it was. If somebody set another in the meantime, that
-// one is restored: the newest, if they go on doing so.
+// swapGOGC sets GOGC to next if it is from, and reports whether it was. If something set another in the meantime, that one is restored: the
+// newest, if they go on doing so.
 func swapGOGC(from, next int) bool {
 	found := debug.SetGCPercent(next)
 	if found == from {
@@ -249,10 +249,10 @@ func readCollector() (c collector, ok bool) {
 // while the goal is there, and never goes below base, which is the GOGC without a floor. So the goal is beyond the floor
 // only where base puts it there, or until the next collection where the live heap grew.
 //
-// Up it goes by doubling at most, since the heap's pages have to be made; down at once, since that is about memory. The
-// goal is the larger of two: 4 MB × GOGC/100, and the live heap plus GOGC percent of it and of the stacks and globals,
-// which the runtime doesn't report. The second is extrapolated from the goal as it is, and the first is a cap: with it,
-// the goal is never more than 1 + floor / 4 MB times the floor, even if the whole heap turns out to be alive.
+// GOGC goes up by doubling at most, since the heap's pages have to be made; it goes down at once, since that is about memory. The goal is
+// the larger of two: 4 MB × GOGC/100, and the live heap plus GOGC percent of it and of the stacks and globals, which the runtime doesn't
+// report. The second is extrapolated from the current goal, and the first is a cap: with it, the goal is never more than 1 + floor / 4 MB
+// times the floor, even if the whole heap turns out to be alive.
 func steer(floor int64, base int, now collector) int {
 	low, aim := floor-floor/8, floor-floor/16
 	if now.percent <= 0 || now.goal >= low && now.goal <= floor {
@@ -299,7 +299,7 @@ func cutFloor(floor, limit int64) int64 {
 	return floor
 }
 
-// pointless reports whether the collector keeps the floor by itself at this GOGC.
+// pointless reports whether the collector keeps the floor on its own at this GOGC.
 func pointless(floor int64, gogc int) bool {
 	return float64(floor-floor/8) <= leastGoal*float64(gogc)/100
 }

@@ -55,7 +55,7 @@ func TestSteer(t *testing.T) {
 	}
 }
 
-// Whatever the heap is, the steering keeps its promises at each step and comes to rest.
+// For any heap, the steering keeps its promises at each step and comes to rest.
 func FuzzSteer(f *testing.F) {
 	f.Add(int64(32*mib), 100, 100, int64(mib), int64(100000), int64(0))
 	f.Add(int64(32*mib), 100, 749, int64(25*mib), int64(mib), int64(0))
@@ -214,7 +214,7 @@ func waste(bytes int) uint32 {
 	return after.NumGC - before.NumGC
 }
 
-// wasteUntil goes on until done, and gives up after so many bytes that no luck is at work.
+// wasteUntil goes on until done, and gives up after so many bytes that it can't be chance.
 func wasteUntil(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for i := 0; i < 5000; i++ {
@@ -316,7 +316,7 @@ func TestYieldsToTheProgram(t *testing.T) {
 	if gogc() != 50 {
 		t.Errorf("GOGC is %d, not the program's 50", gogc())
 	}
-	// What the program found comes back: somebody must go on steering it.
+	// What the program found comes back: it must be steered again.
 	debug.SetGCPercent(ours)
 	ballast = make([]byte, 64*mib)
 	wasteUntil(t, "coming down", func() bool { return gogc() == 100 })

@@ -19,7 +19,7 @@ import (
 // These tests run this test binary again, in a cgroup where a quota is needed. MAXPROCS_TEST then holds a JSON script.
 
 func TestMain(m *testing.M) {
-	os.Unsetenv("GOMAXPROCS") // this runtime has read it already; the tests set their own for the children
+	os.Unsetenv("GOMAXPROCS") // this runtime has read it already; the tests set one for the children
 	if text := os.Getenv("MAXPROCS_TEST"); text != "" {
 		var s script
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -202,7 +202,7 @@ func TestKernelMounts(t *testing.T) {
 		}
 	})
 	t.Run("unreadable", func(t *testing.T) {
-		// A file that no kernel would write lies over the quota. GOMAXPROCS must stay and there must be an error.
+		// A file that no kernel would write is mounted over the quota. GOMAXPROCS must stay and there must be an error.
 		line := `echo many > "$2/file" && for f in "$1"/cpu.max "$1"/cpu.cfs_quota_us; do [ ! -e "$f" ] || mount --bind "$2/file" "$f"; done`
 		r := child(t, remounted(t, g, line), script{Env: "-"})
 		want := result{Before: r.Before, Set: r.Before, Undone: r.Before, UndoneTwice: r.Before, Log: []string{nothing, nothing}, Err: r.Err}

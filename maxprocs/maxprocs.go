@@ -3,15 +3,15 @@
 //
 //	import "github.com/unthrottle/unthrottle/maxprocs"
 //
-// [Set] makes GOMAXPROCS fit the CPU quota: rounded down, but at least [Min], which is 1 unless it is given. Without a
-// quota it leaves GOMAXPROCS as it is. The log lines are those of automaxprocs too, where they still say what happened.
+// [Set] makes GOMAXPROCS fit the CPU quota: rounded down, but at least [Min], which is 1 unless it is given. Without a quota it leaves
+// GOMAXPROCS unchanged. The log lines too are those of automaxprocs, where they still say what happened.
 //
 // Deliberate differences:
 //
 //   - A quota on a parent of the process's cgroup counts. The smallest one on the way up is the limit.
 //   - The quota is found wherever the cgroup file system is mounted, also below names with spaces. Other controllers
 //     that can't be reached, and lines of mountinfo that are longer than 64 KiB, don't stand in the way.
-//   - The number is never larger than the count of CPUs in the affinity mask. That goes for Min as well.
+//   - The number is never larger than the count of CPUs in the affinity mask. That applies to Min as well.
 //   - GOMAXPROCS in the environment counts as set only if the Go runtime accepts it: a whole number above zero. Both
 //     ignore texts such as "", "0" and "2500m".
 //   - runtime.GOMAXPROCS is called only when the number must change, for each call ends the automatic updates that Go
@@ -37,7 +37,7 @@ import (
 // Version is the version of automaxprocs whose calls this package has.
 const Version = "1.6.0"
 
-// CurrentProcs returns GOMAXPROCS as it is now.
+// CurrentProcs returns the current GOMAXPROCS.
 func CurrentProcs() int { return runtime.GOMAXPROCS(0) }
 
 // An Option changes what Set does.
@@ -85,8 +85,8 @@ func RoundQuotaFunc(rf func(v float64) int) Option {
 
 // Set makes GOMAXPROCS fit the CPU quota and returns a function that undoes that. The function is never nil.
 //
-// GOMAXPROCS stays as it is if there is no quota, as on all systems but Linux, and if it is set in the environment. It
-// also stays if Set returns an error, which means that a file could not be read or understood.
+// GOMAXPROCS stays unchanged if there is no quota, as on all systems but Linux, and if it is set in the environment. It also stays if Set
+// returns an error, which means that a file could not be read or understood.
 func Set(opts ...Option) (undo func(), err error) {
 	c := newConfig(opts)
 	nothing := func() { c.log("maxprocs: No GOMAXPROCS change to reset") }
@@ -116,9 +116,9 @@ func Set(opts ...Option) (undo func(), err error) {
 	return c.once(reset, nothing), nil
 }
 
-// leave says why GOMAXPROCS stays as it is, or returns the error that kept the quota from being known. Where no cgroup can
-// be seen, or where a group above those that can be seen has the quota, automaxprocs finds none: a program that gives up
-// on errors must not start to do so there.
+// leave says why GOMAXPROCS stays unchanged, or returns the error that kept the quota from being known. Where no cgroup can be seen, or
+// where a group above those that can be seen has the quota, automaxprocs finds no quota: a program that exits on errors must not start to
+// exit there.
 func (c *config) leave(l cgroup.Limits) error {
 	const line = "maxprocs: Leaving GOMAXPROCS=%v: CPU quota undefined"
 	switch {
@@ -132,8 +132,8 @@ func (c *config) leave(l cgroup.Limits) error {
 	return nil
 }
 
-// once makes an undo function of reset: the first call resets and says to what, for the runtime's own choice may have
-// changed since; the others do nothing.
+// once makes an undo function of reset: the first call resets GOMAXPROCS and says to what, since the runtime's own choice may have changed;
+// the others do nothing.
 func (c *config) once(reset, nothing func()) func() {
 	var first sync.Once
 	return func() {

@@ -3,9 +3,9 @@
 //
 //	import "github.com/unthrottle/unthrottle/memlimit"
 //
-// and one that imports automemlimit itself, for its effect, imports package auto/memory instead. [Set] is the call of version 1;
+// A program that imports automemlimit itself, for its effect, imports package auto/memory instead. [Set] is the call of version 1;
 // [SetGoMemLimitWithOpts] and the others are those of the versions before. AUTOMEMLIMIT in the environment is a ratio, or off; with
-// AUTOMEMLIMIT_EXPERIMENT=system the machine's memory is the limit where there is no other.
+// AUTOMEMLIMIT_EXPERIMENT=system the machine's memory is the limit if there is no other.
 //
 // Deliberate differences:
 //
@@ -13,10 +13,10 @@
 //     file system is mounted.
 //   - A limit that leaves the collector hardly any room is given up until there is room again: see package memory.
 //   - Changes of the limit are followed after a collection, at most once a second, with or without WithRefreshInterval. They are not
-//     logged; memory.Last tells.
-//   - A limit that the program has set with debug.SetMemoryLimit stays, and so does all with UNTHROTTLE=off in the environment.
+//     logged; memory.Last has them.
+//   - A limit that the program has set with debug.SetMemoryLimit stays, and so does everything with UNTHROTTLE=off in the environment.
 //   - At least 8 MiB of the limit are left free. Below a limit of 32 MiB nothing is set.
-//   - Where there is no limit, or none can be on this system, GOMEMLIMIT stays as it is, and that is no error.
+//   - Where there is no limit, or none can be on this system, GOMEMLIMIT stays unchanged, and that is not an error.
 //
 // New programs need not start here: memory.Set says more about its decision, and can be undone.
 package memlimit
@@ -38,7 +38,7 @@ import (
 	"github.com/unthrottle/unthrottle/memory"
 )
 
-// Version is the version of automemlimit whose calls this package has, beside those of 0.7.
+// Version is the version of automemlimit whose calls this package has, besides those of 0.7.
 const Version = "1.0.1"
 
 // Errors of providers.
@@ -58,16 +58,16 @@ type config struct {
 // An Option changes what Set does.
 type Option func(*config)
 
-// WithRatio sets the share of the limit that becomes GOMEMLIMIT, above 0 and at most 1. Without it, it is 0.9.
+// WithRatio sets the share of the limit that becomes GOMEMLIMIT, above 0 and at most 1. The default is 0.9.
 func WithRatio(ratio float64) Option { return func(c *config) { c.ratio = ratio } }
 
-// WithMin sets the least GOMEMLIMIT, as far as the limit has room for it. What is not above zero is ignored.
+// WithMin sets the least GOMEMLIMIT, to the extent that the limit has room for it. A value that is not above zero is ignored.
 func WithMin(least int64) Option { return func(c *config) { c.least = least } }
 
-// WithProvider sets who says what the limit is. Without it, it is FromCgroup.
+// WithProvider sets the function that says what the limit is. Without it, that is FromCgroup.
 func WithProvider(p Provider) Option { return func(c *config) { c.from = p } }
 
-// WithLogger makes Set write what it did. Without it, it is silent.
+// WithLogger makes Set log what it did. Without it, Set is silent.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) {
 		c.logger = nil
@@ -83,8 +83,8 @@ func WithRefreshInterval(...any) Option { return func(*config) {} }
 // WithEnv does nothing, as in automemlimit 0.7.
 func WithEnv() Option { return func(*config) {} }
 
-// Set sets GOMEMLIMIT and follows the limit. It returns GOMEMLIMIT as it is then. An error means that the limit can't be read or
-// understood, or that the ratio is none, and that GOMEMLIMIT is what it was.
+// Set sets GOMEMLIMIT and follows the limit. It returns the resulting GOMEMLIMIT. An error means that the limit can't be read or
+// understood, or that the ratio is invalid, and that GOMEMLIMIT is unchanged.
 func Set(opts ...Option) (limit int64, err error) {
 	_, err = set(opts)
 	return debug.SetMemoryLimit(-1), err
@@ -104,7 +104,7 @@ func SetGoMemLimitWithProvider(p Provider, ratio float64) (int64, error) {
 // SetGoMemLimitWithEnv is SetGoMemLimitWithOpts without options.
 func SetGoMemLimitWithEnv() { _, _ = set(nil) }
 
-// now is the Set that is in force. A program may call it again and again.
+// now is the Set that is in force. A program may call it repeatedly.
 var now struct {
 	sync.Mutex
 	undo func()
@@ -221,7 +221,7 @@ func FromCgroupV1() (uint64, error)     { return FromCgroup() }
 func FromCgroupV2() (uint64, error)     { return FromCgroup() }
 func FromCgroupHybrid() (uint64, error) { return FromCgroup() }
 
-// FromSystem is all memory of the machine, as Linux tells it. Elsewhere it is not known: ErrNoLimit.
+// FromSystem is all memory of the machine, as Linux reports it. Elsewhere it is not known: ErrNoLimit.
 func FromSystem() (uint64, error) {
 	text, _ := os.ReadFile("/proc/meminfo")
 	for _, line := range strings.Split(string(text), "\n") {
@@ -250,7 +250,7 @@ func ApplyRatio(p Provider, ratio float64) Provider {
 	}
 }
 
-// ApplyFallback returns a provider that asks another one where the first has an error, which ErrNoLimit is too.
+// ApplyFallback returns a provider that asks another one where the first has an error, and ErrNoLimit is one too.
 func ApplyFallback(p, fallback Provider) Provider {
 	return func() (uint64, error) {
 		if n, err := p(); err == nil {

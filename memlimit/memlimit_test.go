@@ -17,7 +17,7 @@ import (
 	"github.com/unthrottle/unthrottle/memory"
 )
 
-// fresh makes the environment one in which nobody has said anything, and puts everything back when the test ends.
+// fresh clears what the environment says, and restores everything when the test ends.
 func fresh(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"GOMEMLIMIT", "AUTOMEMLIMIT", "AUTOMEMLIMIT_EXPERIMENT", "UNTHROTTLE"} {
@@ -164,7 +164,7 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// Calls as programs have them, of version 1 and of those before.
+// Calls as programs have them, for version 1 and those before.
 var _ = func() {
 	ctx := context.Background()
 	_, _ = memlimit.Set()

@@ -16,7 +16,7 @@ func Example() {
 	// Output: share: 0.9
 }
 
-// A program that maps files needs room for their pages beside its heap.
+// A program that maps files needs room for their pages besides its heap.
 func ExampleDecide() {
 	limit := cgroup.Memory{State: cgroup.Limited, Bytes: 512 << 20, From: "/sys/fs/cgroup"}
 	fmt.Println(memory.Decide(limit, memory.Options{Reserve: 100 << 20}))

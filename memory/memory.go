@@ -5,11 +5,11 @@
 //	defer undo()
 //	log.Print(d)
 //
-// The Go runtime reads the CPU limit of its cgroup, but no memory limit: without GOMEMLIMIT a heap may double until the kernel
-// kills the program. With one, the collector runs more often as the heap comes closer to it. Where what is alive nearly fills
-// it, it runs all the time, at three to four times the program's CPU: the limit has become a throttle. [Set] sees that after a
-// collection, and gives up the limit until there is room again: then the collector runs whenever the heap has grown by
-// Options.MinGOGC percent, and the program may use what is left of the kernel's limit.
+// The Go runtime reads the CPU limit of its cgroup, but no memory limit: without GOMEMLIMIT a heap may double until the kernel kills the
+// program. With one, the collector runs more often as the heap comes closer to it. Where live memory nearly fills the limit, the collector
+// runs all the time, at three to four times the program's CPU: the limit has become a throttle. [Set] sees that after a collection, and
+// gives up the limit until there is room again: meanwhile the collector runs whenever the heap has grown by Options.MinGOGC percent, and
+// the program may use what is left of the kernel's limit.
 //
 // The limit is the smallest memory.max or memory.high from the process's own cgroup up to the root of the mount, or v1's
 // memory.limit_in_bytes. Importing package auto/memory for its effect is Set with [FromEnv].
@@ -38,25 +38,25 @@ import (
 // Options configure Set. The zero value is usable.
 type Options struct {
 	Share   float64 // of the limit; 0 means 0.9
-	Reserve int64   // bytes to take off that, for what is not Go's: cgo, mapped files, the page cache that is needed
+	Reserve int64   // bytes to subtract from that, for what is not Go's: cgo, mapped files, the page cache that is needed
 
-	// MinGOGC is the least GOGC that a limit may come down to in effect: where it leaves less room, it is given up until there
-	// is half as much again. 0 means 10; below zero it is kept whatever that costs.
+	// MinGOGC is the least GOGC that a limit may come down to in effect: where the limit leaves less room, it is given up until there is
+	// half as much again. 0 means 10; below zero it is kept whatever that costs.
 	MinGOGC int
 
-	Min int64 // GOMEMLIMIT is no lower, as far as the limit has room for it
+	Min int64 // GOMEMLIMIT is no lower, to the extent that the limit has room for it
 
-	// Floor keeps a small heap from being collected too often: it may grow to so many bytes first, as with heapfloor.Keep. It is cut to
-	// what the limit has room for, and pauses while the limit is given up. 0: there is none.
+	// Floor keeps a small heap from being collected too often: it may grow to that many bytes first, as with heapfloor.Keep. The floor is
+	// cut to what the limit has room for, and pauses while the limit is given up. 0: no floor.
 	Floor int64
 
-	// Logf gets a line for each decision, and one for each warning: log.Printf is one. Without it all is silent. It is called after a
+	// Logf gets a line for each decision, and one for each warning: log.Printf is one. Without it nothing is logged. It is called after a
 	// collection, too, when the limit has changed, or, once a minute at most, when it was given up or is set again. So it must not wait for
 	// long.
 	Logf func(format string, args ...any)
 
-	// Limit says what the limit is, for one that is no control group's; 0: there is none. It is called again after a collection, at most
-	// once a second, so it must not wait, nor call this package. nil: the kernel says.
+	// Limit says what the limit is, for one that isn't a control group's; 0: no limit. It is called again after a collection, at most once
+	// a second, so it must not wait or call this package. nil: the kernel says.
 	Limit func() (bytes int64, err error)
 
 	off      bool
@@ -122,15 +122,14 @@ func (o *Options) parse(text string) bool {
 	return true
 }
 
-// A Decision is the memory limit of the Go runtime that is wanted, and all that it was decided from. Why and String say it in
-// words.
+// A Decision is the memory limit that the Go runtime should have, and everything that it was decided from. Why and String put it in words.
 type Decision struct {
-	Bytes int64 // GOMEMLIMIT; 0: it stays as it is
+	Bytes int64 // GOMEMLIMIT; 0: it stays unchanged
 
 	Limits   cgroup.Memory
 	Options  Options // with what was left open filled in
 	Warnings []error
-	Before   int64  // GOMEMLIMIT as it was found; math.MaxInt64: none
+	Before   int64  // GOMEMLIMIT as found; math.MaxInt64: none
 	User     string // GOMEMLIMIT, if the user has set it in the environment
 	Off      bool   // UNTHROTTLE=off, or UNTHROTTLE_MEMORY=off
 	Floor    heapfloor.Decision
@@ -244,8 +243,8 @@ func (d Decision) Why() (why []string) {
 	return why
 }
 
-// Set reads the memory limit of this process, decides on GOMEMLIMIT, applies it, and follows changes. The undo function puts
-// back what was there before. Where several Sets are in force the newest counts.
+// Set reads the memory limit of this process, decides on GOMEMLIMIT, applies it, and follows changes. The undo function restores what was
+// there before. If several Sets are in force, the newest counts.
 func Set(o Options) (d Decision, undo func()) {
 	k := set(o)
 	lower := func() {}
@@ -324,7 +323,7 @@ func Last() (d Decision, ok bool) {
 	return d, true
 }
 
-// kept is GOMEMLIMIT as this package steers it. There is one, so there is one of these.
+// kept is GOMEMLIMIT as this package steers it. There is only one, so there is only one of these.
 var kept struct {
 	sync.Mutex
 	keepers []*keeper // Sets that are not undone; the last one counts
@@ -386,7 +385,7 @@ func (k *keeper) apply() {
 	k.limit(k.d.Bytes)
 }
 
-// undo takes a Set back.
+// undo undoes a Set.
 func (k *keeper) undo() {
 	kept.Lock()
 	defer kept.Unlock()

@@ -85,7 +85,7 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
-// start lets a test say what the kernel allows, and puts everything back when it ends.
+// start lets a test say what the kernel allows, and restores everything when it ends.
 func start(t *testing.T, m cgroup.Memory) (set func(cgroup.Memory)) {
 	t.Helper()
 	for _, name := range []string{"GOMEMLIMIT", "UNTHROTTLE", "UNTHROTTLE_MEMORY", "UNTHROTTLE_MIN_GOGC", "UNTHROTTLE_HEAP_FLOOR"} {
@@ -110,7 +110,7 @@ func start(t *testing.T, m cgroup.Memory) (set func(cgroup.Memory)) {
 	}
 }
 
-// gogc is GOGC as it is.
+// gogc is the current GOGC.
 func gogc() int {
 	now := debug.SetGCPercent(100)
 	debug.SetGCPercent(now)
@@ -164,7 +164,7 @@ func TestSetAndUndo(t *testing.T) {
 	second()
 }
 
-// TestOthersWin: the environment, the program, and whoever runs it.
+// TestOthersWin: the environment, the program, and the user who runs it.
 func TestOthersWin(t *testing.T) {
 	for _, tt := range []struct {
 		name, value, why string
@@ -213,8 +213,7 @@ func TestFollows(t *testing.T) {
 
 var alive [][]byte
 
-// TestGivesUp: where what is alive nearly fills the limit it is given up, and GOGC is the least one; with room again both are as
-// before.
+// TestGivesUp: where live memory nearly fills the limit, it is given up, and GOGC is the least one; with room again both are as before.
 func TestGivesUp(t *testing.T) {
 	set := start(t, limited(1000*mib))
 	debug.SetGCPercent(150)
@@ -302,7 +301,7 @@ func TestBesideAFloor(t *testing.T) {
 	})
 }
 
-// TestFloor: one call sets both, one undo takes both back, also while the limit is given up.
+// TestFloor: one call sets both, one undo restores both, also while the limit is given up.
 func TestFloor(t *testing.T) {
 	set := start(t, limited(1000*mib))
 	t.Setenv("GOGC", "")
@@ -366,7 +365,7 @@ func TestFloorFromEnv(t *testing.T) {
 	}
 }
 
-// TestNews: a limit that is given up again and again has a line a minute, and anything else one at once.
+// TestNews: a limit that is given up repeatedly has a line a minute, and anything else one at once.
 func TestNews(t *testing.T) {
 	begin := time.Now()
 	k := &keeper{options: Options{Logf: t.Logf}}
@@ -431,7 +430,7 @@ func TestLogf(t *testing.T) {
 	}
 }
 
-// TestKeepsWhatever: below zero the least GOGC is none.
+// TestKeepsWhatever: a value below zero means no least GOGC.
 func TestKeepsWhatever(t *testing.T) {
 	start(t, limited(40*mib))
 	_, undo := Set(Options{MinGOGC: -1})

@@ -11,7 +11,7 @@ const (
 	lookAgain = time.Second // at the kernel's limit
 	tellAgain = time.Minute // that it was given up, or is set again
 	noLimit   = math.MaxInt64
-	back      = 1.5 // times the least GOGC: so much room a limit that was given up must leave to be set again
+	back      = 1.5 // times the least GOGC: the room that a limit that was given up must leave to be set again
 )
 
 // step looks at what the last collection left, says what it did about that, and reports whether to go on.
@@ -23,8 +23,7 @@ func step() bool {
 	return k != nil
 }
 
-// steer does what is to be done about what the last collection left, and gives the line for a log; "": nothing has changed. nil: no Set is
-// in force.
+// steer does what the last collection's result requires, and returns the line for a log; "": nothing has changed. nil: no Set is in force.
 func steer() (k *keeper, told string) {
 	now := time.Now()
 	kept.Lock()
@@ -39,8 +38,8 @@ func steer() (k *keeper, told string) {
 		kept.read = now
 		k.look()
 	}
-	// A limit that is not ours is left alone, but looked at again: a program may set another for a while. The GOGC that stood for
-	// ours must not stay behind.
+	// A limit that is not ours is left alone, but looked at again: a program may set another for a while. The GOGC that replaced ours must
+	// not stay behind.
 	if k.d.Yielded = debug.SetMemoryLimit(-1) != kept.left; k.d.Yielded || k.d.Bytes == 0 {
 		restoreGOGC()
 	} else if h, ok := readHeap(); ok && k.d.Options.MinGOGC > 0 {
@@ -56,8 +55,8 @@ func steer() (k *keeper, told string) {
 	return k, k.news(now)
 }
 
-// news is the line for a log of what was not told yet; "": there is nothing. A limit that is nearly too tight may be given up and set again
-// each few seconds: of that there is a line a minute.
+// news is the line for a log about what was not reported yet; "": there is nothing. A limit that is nearly too tight may be given up and
+// set again every few seconds: that gets a line a minute.
 func (k *keeper) news(now time.Time) string {
 	other := k.d.Changes != k.told.Changes || k.d.Yielded != k.told.Yielded
 	room := k.d.GivenUp != k.told.GivenUp || k.d.Spirals != k.told.Spirals
@@ -138,7 +137,7 @@ var samples = []metrics.Sample{
 	{Name: "/memory/classes/heap/objects:bytes"},
 }
 
-// readHeap reads the heap as it is. The caller holds the lock.
+// readHeap reads the current heap. The caller holds the lock.
 func readHeap() (h heap, ok bool) {
 	metrics.Read(samples)
 	for _, s := range samples {
@@ -154,8 +153,8 @@ func readHeap() (h heap, ok bool) {
 	return h, true
 }
 
-// effective is the GOGC that a limit comes down to: the room that it leaves to the heap, as a part of what is alive and of what is
-// scanned with it. The pacer keeps 3 % of its goal in hand, a MiB at least (mgcpacer.go: memoryLimitHeapGoal).
+// effective is the GOGC that a limit comes down to: the room that it leaves to the heap, as a share of what is alive and what is scanned
+// with it. The pacer keeps 3 % of its goal in reserve, at least a MiB (mgcpacer.go: memoryLimitHeapGoal).
 func (h heap) effective(limit int64) float64 {
 	goal := float64(limit) - h.others
 	goal -= math.Max(1<<20, goal*0.03)

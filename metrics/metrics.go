@@ -1,11 +1,11 @@
-// Package metrics tells a Go program's own monitoring what limits do to it: the CPU limit in force and whose it is, periods and
+// Package metrics reports to a Go program's own monitoring what limits do to it: the CPU limit in force and where it is set, periods and
 // time in which it was throttled, GOMAXPROCS and what it came from, the memory limit, and whether it had to be given up.
 //
 //	http.Handle("/metrics/limits", web.Handler()) // package metrics/web
 //
-// It works where nothing else can see that: on Fargate, Cloud Run, a virtual machine, in a pod on somebody else's cluster. Each
-// call reads the kernel's files again, in some 0.1 ms, and once a minute the list of mounts. What is not known has no series: there is no
-// zero that means "don't know". The package has no dependencies, sets nothing, and starts no goroutine.
+// It works where nothing else can see that: on Fargate, Cloud Run, a virtual machine, in a pod on someone else's cluster. Each call reads
+// the kernel's files again, in some 0.1 ms, and once a minute the list of mounts. What is not known has no series: there is no zero that
+// means "don't know". The package has no dependencies, sets nothing, and starts no goroutine.
 package metrics
 
 import (
@@ -33,14 +33,14 @@ type Sample struct {
 	Name    string // such as unthrottle_cpu_limit_cpus
 	Help    string
 	Counter bool     // it only goes up, else it is a gauge
-	Labels  []string // names and values, by turns
+	Labels  []string // names and values, alternating
 	Value   float64
 }
 
 // Series is the name with the labels, as Prometheus writes it.
 func (s Sample) Series() string { return string(s.appendSeries(nil)) }
 
-// Read reads the values as they are now. What is not known is not there. Samples of one name follow each other.
+// Read reads the current values. What is not known is left out. Samples of one name follow each other.
 func Read() []Sample {
 	f := collect()
 	return f.samples()
@@ -70,7 +70,7 @@ func collect() facts {
 	return f
 }
 
-// Describe returns what there may be to read: a sample of each name, without labels and a value.
+// Describe returns everything that Read may return: a sample of each name, without labels and a value.
 func Describe() []Sample {
 	all := make([]Sample, 0, len(families))
 	for _, s := range families {

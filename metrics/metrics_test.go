@@ -15,7 +15,7 @@ import (
 	"github.com/unthrottle/unthrottle/memory"
 )
 
-// all are facts of which every series has something to say.
+// all are facts from which every series has a value.
 func all() *facts {
 	limits := cgroup.Limits{
 		State: cgroup.Limited, CPUs: 1.5, From: "/sys/fs/cgroup/system.slice", Affinity: 16,
@@ -79,7 +79,7 @@ unthrottle_gomemlimit_spirals_total 3
 	}
 }
 
-// series are the lines that are no comments.
+// series are the lines that aren't comments.
 func series(text []byte) string {
 	var b strings.Builder
 	for _, line := range strings.SplitAfter(string(text), "\n") {

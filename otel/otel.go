@@ -25,11 +25,11 @@ import (
 // Options say what is measured besides the limits.
 type Options struct {
 	// Runtime adds go.processor.limit (GOMAXPROCS), go.memory.limit (GOMEMLIMIT) and go.config.gogc (GOGC; -1: off), as the semantic
-	// conventions have them. It is for programs without an instrumentation of the runtime, which tells these too.
+	// conventions have them. It is for programs without an instrumentation of the runtime, which reports these too.
 	Runtime bool
 }
 
-// Register makes instruments of a meter, which tell what is so at each collection until the registration is undone.
+// Register makes instruments of a meter, which report the current values at each collection until the registration is undone.
 func Register(m metric.Meter, o Options) (metric.Registration, error) {
 	limits := map[string]metric.Float64Observable{}
 	var all []metric.Observable
@@ -90,7 +90,7 @@ func newInstrument(m metric.Meter, s metrics.Sample) (metric.Float64Observable, 
 	return m.Float64ObservableGauge(n.name, metric.WithUnit(n.unit), metric.WithDescription(s.Help))
 }
 
-// attributes are of labels, which are names and values by turns.
+// attributes are made from labels, which are names and values alternating.
 func attributes(labels []string) []attribute.KeyValue {
 	var all []attribute.KeyValue
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -99,10 +99,10 @@ func attributes(labels []string) []attribute.KeyValue {
 	return all
 }
 
-// A number is one that the runtime tells.
+// A number is one that the runtime reports.
 type number struct {
 	from       string // its name in runtime/metrics
-	none       uint64 // a value that is not told
+	none       uint64 // a value that is not reported
 	instrument metric.Int64Observable
 }
 

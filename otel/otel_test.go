@@ -114,7 +114,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestNoRuntime leaves what another instrumentation tells to that one.
+// TestNoRuntime leaves what another instrumentation reports to that one.
 func TestNoRuntime(t *testing.T) {
 	reader := sdk.NewManualReader()
 	if _, err := Register(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("limits"), Options{}); err != nil {

@@ -4,9 +4,8 @@
 //
 //	UNTHROTTLE_HEAP_FLOOR      32MiB, or a number of bytes
 //
-// Without the variable it does nothing. It is separate from package auto because it is some 23 KB of code that few
-// programs need. Package [github.com/unthrottle/unthrottle/heapfloor] is the same in code, and its Last tells what was
-// decided and why.
+// Without the variable it does nothing. It is separate from package auto because it is some 23 KB of code that few programs need. Package
+// [github.com/unthrottle/unthrottle/heapfloor] is the same in code, and its Last says what was decided and why.
 package heapfloor
 
 import (

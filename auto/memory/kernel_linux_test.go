@@ -16,7 +16,7 @@ import (
 	"github.com/unthrottle/unthrottle/memory"
 )
 
-// TestMain tells of each new GOMEMLIMIT in MiB, when a test below has started this binary again in a cgroup; a minute at most.
+// TestMain prints each new GOMEMLIMIT in MiB, for a minute at most, when a test below has started this binary again in a cgroup.
 func TestMain(m *testing.M) {
 	if os.Getenv("MEMORY_TEST") == "" {
 		os.Exit(m.Run())

@@ -2,8 +2,8 @@
 //
 //	import _ "github.com/unthrottle/unthrottle/auto/memory"
 //
-// It never fails a program and prints nothing; Last of package [github.com/unthrottle/unthrottle/memory] tells what it decided
-// and why. The environment chooses what it does:
+// It never fails a program and prints nothing; Last of package [github.com/unthrottle/unthrottle/memory] says what it decided and why. The
+// environment chooses what it does:
 //
 //	UNTHROTTLE_MEMORY      on (the default), off, a share of the limit such as 80%, or one less a reserve: 90%-64MiB
 //	UNTHROTTLE_MIN_GOGC    the least GOGC that the limit may come down to in effect: 10, or off

@@ -14,7 +14,7 @@ import (
 	"github.com/unthrottle/unthrottle/internal/kerneltest"
 )
 
-// TestMain tells of each new GOMAXPROCS, when a test below has started this binary again in a cgroup; a minute at most.
+// TestMain prints each new GOMAXPROCS, for a minute at most, when a test below has started this binary again in a cgroup.
 func TestMain(m *testing.M) {
 	if os.Getenv("WATCH_TEST") == "" {
 		os.Exit(m.Run())
@@ -69,7 +69,7 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// TestOff: who runs the program switches it off, the goroutine too.
+// TestOff: the user who runs the program can switch it off, the goroutine too.
 func TestOff(t *testing.T) {
 	parent := kerneltest.New(t)
 	parent.SetQuota(50000)

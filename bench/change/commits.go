@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A commit is one of somebody else's, and the benchmarks by which it is judged beside the one before.
+// A commit is someone else's, with the benchmarks that compare it with the one before.
 type commit struct {
 	module, hash string
 	run          string

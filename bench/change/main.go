@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command change proves the verdicts of "unthrottle bench --base": a benchmark of the standard library's JSON decoder is compared with
-// itself, and with one that does 5 or 10 percent more work. Each pair of commits is judged twice, for the same time: by unthrottle, and
-// as it is usually done, by ten runs of each, one after the other, and benchstat's test.
+// itself, and with one that does 5 or 10 percent more work. Each pair of commits is judged twice, for the same time: by unthrottle, and the
+// usual way: ten runs of each, one after the other, and benchstat's test.
 package main
 
 import (
@@ -57,7 +57,7 @@ type bench struct {
 // base is how much work an operation is: one percent is five units of it.
 const base = 500
 
-// files are those of the module. What marks a build makes it another file, and changes nothing else.
+// files are those of the module. The mark of a build makes it another file, and changes nothing else.
 func files(units int, mark string) map[string]string {
 	return map[string]string{
 		"go.mod": "module example.com/change\n\ngo 1.21\n",
@@ -189,7 +189,7 @@ func (b *bench) judgeChanges(ctx context.Context) error {
 	return nil
 }
 
-// both is what unthrottle claims of the files beside what is committed, and what benchstat says, if that is wanted.
+// both is what unthrottle claims of the files compared with what is committed, and what benchstat says, if that is wanted.
 func (b *bench) both(ctx context.Context, repository string, changed map[string]string, beside bool) (claim, word string, err error) {
 	if err := write(repository, changed); err != nil {
 		return "", "", err

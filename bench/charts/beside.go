@@ -98,7 +98,7 @@ func (b beside) clone(clone string) ([]cost, error) {
 	return []cost{ours, linter, score}, err
 }
 
-// spend runs a program in a directory and says what it took. That it found something is no error.
+// spend runs a program in a directory and says what it took. That it found something isn't an error.
 func spend(dir, program string, args ...string) (stdout, stderr []byte, c cost, err error) {
 	cmd := exec.Command(program, args...)
 	var out, errs bytes.Buffer
@@ -138,7 +138,7 @@ func (b beside) ours(tree string) (cost, error) {
 	return c, nil
 }
 
-// kubeLinter says nothing of what it does not read.
+// kubeLinter says nothing about what it does not read.
 func (b beside) kubeLinter(tree string) (cost, error) {
 	out, errs, c, err := spend(tree, b.linter, "lint", "--format", "json", ".")
 	if err != nil {
@@ -154,7 +154,7 @@ func (b beside) kubeLinter(tree string) (cost, error) {
 
 var object = regexp.MustCompile(`(?ms)^apiVersion:.*^kind:|^kind:.*^apiVersion:`)
 
-// manifests are files that hold objects and do not lie in charts.
+// manifests are files that hold objects and are not in charts.
 func manifests(tree string, charts []string) (files []string, err error) {
 	err = filepath.WalkDir(tree, func(name string, entry os.DirEntry, err error) error {
 		rel, _ := filepath.Rel(tree, name)

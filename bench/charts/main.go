@@ -1,7 +1,8 @@
-// Command charts says what "kubectl unthrottle lint" finds in charts and manifests that others wrote. Its arguments are clones of
-// public repositories; it renders each chart with helm, once with its own values and once with each file of values that the chart's
-// authors test it with, lints that and the plain manifests of the repository, and prints a line for each repository and one for
-// each finding, as Markdown. With -kube-linter and -kube-score all three read whole clones, for a table of findings, CPU time and memory. Whether a finding is right is for a reader to say: docs/lint-how-right.md has the answers.
+// Command charts says what "kubectl unthrottle lint" finds in charts and manifests that others wrote. Its arguments are clones of public
+// repositories; it renders each chart with helm, once with its own values and once with each file of values that the chart's authors test
+// it with, lints that and the plain manifests of the repository, and prints a line for each repository and one for each finding, as
+// Markdown. With -kube-linter and -kube-score all three read whole clones, for a table of findings, CPU time and memory. A reader has to
+// judge whether a finding is right: docs/lint-how-right.md has the answers.
 package main
 
 import (
@@ -91,7 +92,7 @@ func (r run) all(clones []string) error {
 	return nil
 }
 
-// clone looks at one repository as its HEAD has it; what lies in its folder does not count.
+// clone looks at one repository at its HEAD; its working tree does not count.
 func (r run) clone(dir string) (repository, error) {
 	found := repository{name: nameOf(dir)}
 	commit, err := exec.Command("git", "-C", dir, "rev-parse", "--short=12", "HEAD").Output()
@@ -299,8 +300,8 @@ func chartsIn(tree string) (charts []string, err error) {
 // needs it, is not brought once more.
 type underWay map[string]bool
 
-// withoutMissing takes out of a chart's list the charts that it needs and that do not lie in the repository, and brings those
-// that lie elsewhere in it.
+// withoutMissing removes from a chart's list the charts that it needs and that are not in the repository, and brings in those that are
+// elsewhere in it.
 func (u underWay) withoutMissing(dir string) error {
 	dir = filepath.Clean(dir)
 	u[dir] = true
@@ -381,7 +382,7 @@ func (u underWay) bring(dir, name, repository string) bool {
 		if _, err := os.Stat(filepath.Join(candidate, "Chart.yaml")); err != nil {
 			continue
 		}
-		if u[candidate] || strings.HasPrefix(dir, candidate+string(filepath.Separator)) { // a copy of what it is copied into has no end
+		if u[candidate] || strings.HasPrefix(dir, candidate+string(filepath.Separator)) { // copying something into itself has no end
 			continue
 		}
 		if u.withoutMissing(candidate) != nil {
@@ -401,7 +402,7 @@ func nameOf(dir string) string {
 	return filepath.Base(dir)
 }
 
-// errorLine is the line of what a program wrote that says what was wrong.
+// errorLine is the line of a program's output that says what was wrong.
 func errorLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for _, line := range lines {
@@ -426,7 +427,7 @@ func table(w io.Writer, repositories []repository) {
 		told := map[string]bool{}
 		for _, f := range r.findings {
 			line := fmt.Sprintf("| %s | %s, %s | %s %s: %s |", r.name, f.Workload, cmp.Or(f.Container, "the pod"), f.Rule, f.Severity, f.Summary)
-			if !told[line] { // each way of rendering tells the same
+			if !told[line] { // each way of rendering reports the same
 				fmt.Fprintf(w, "| %s: %s %s |\n", r.name, f.source, strings.TrimPrefix(line, "| "+r.name+" "))
 				told[line] = true
 			}

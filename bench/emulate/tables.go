@@ -44,7 +44,7 @@ func (r results) write(w io.Writer) {
 		100*median(costs[0]), r.kinds[0], 100*median(costs[1]), r.kinds[1])
 }
 
-// writeFigures tells what the two limits did: medians, and the second ÷ the first.
+// writeFigures writes what the two limits did: medians, and the second ÷ the first.
 func (r results) writeFigures(w io.Writer) {
 	metrics := []metric{
 		{"throttled %", func(t trial) float64 { return t.throttled }, 100},
@@ -73,8 +73,8 @@ func (r results) writeFigures(w io.Writer) {
 	}
 }
 
-// writeComparisons tells by how much a comparison of two GOMAXPROCS is another one under the second limit: above 1 it speaks
-// against the first of the two.
+// writeComparisons writes by how much a comparison of two GOMAXPROCS differs under the second limit: above 1 it speaks against the first of
+// the two.
 func (r results) writeComparisons(w io.Writer) {
 	metrics := []metric{cpu, tail}
 	fmt.Fprintf(w, "\n| limit | load | GOMAXPROCS | CPU per request | | tail | |\n|---|---|---|--:|---|--:|---|\n")
@@ -130,7 +130,7 @@ func (r results) logs(m metric, s setting) (logs []float64) {
 	return logs
 }
 
-// means are those of several rows, block by block.
+// means are the means of several rows, block by block.
 func means(rows [][]float64) (out []float64) {
 	for block := range rows[0] {
 		var column []float64

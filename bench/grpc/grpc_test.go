@@ -213,7 +213,7 @@ func TestNoReflection(t *testing.T) {
 	}
 }
 
-// TestWrong: what is wrong in the command line is told with what there is.
+// TestWrong: an error in the command line is reported with what there is.
 func TestWrong(t *testing.T) {
 	_, address := start(t)
 	for _, c := range []struct {

@@ -53,7 +53,7 @@ type bench struct {
 	command string // unthrottle
 }
 
-// A contender sends a rate of calls through so many connections.
+// A contender sends calls at a rate, through a number of connections.
 type contender struct {
 	name string
 	args func(address string, rate, conns int) []string

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command idle measures what Watch and the guard cost a program that does nothing, under a limit of one CPU: CPU time, wakeups
-// and memory that is allocated, in a second. Beside them stand a program with nothing, one with a ticker of a second, and one
-// with a flight recorder alone. They take turns. It prints a table in Markdown, and needs root.
+// Command idle measures what Watch and the guard cost a program that does nothing, under a limit of one CPU: CPU time, wakeups and memory
+// that is allocated, in a second. They are compared with a program with nothing, one with a ticker of a second, and one with only a flight
+// recorder. They take turns. It prints a table in Markdown, and needs root.
 package main
 
 import (

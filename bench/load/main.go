@@ -1,8 +1,7 @@
-// Command load compares "unthrottle load" with hey and wrk: how many requests a second each can send, and the CPU time
-// that one costs it; how late the generator is; what a request costs at a rate; which highest rate --find-max finds, beside
-// what closed loops do; and what each says of a server that is throttled. Rounds are interleaved in random order, and
-// medians compared. It needs root for the limit, and Debian's packages hey and wrk; wrk2 is compared as well where there
-// is one.
+// Command load compares "unthrottle load" with hey and wrk: how many requests a second each can send, and the CPU time that one costs it;
+// how late the generator is; what a request costs at a rate; which highest rate --find-max finds, compared with what closed loops do; and
+// what each says of a server that is throttled. Rounds are interleaved in random order, and medians compared. It needs root for the limit,
+// and Debian's packages hey and wrk; wrk2 is compared as well if it is there.
 package main
 
 import (
@@ -278,7 +277,7 @@ func median(values []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// pacing compares how late requests are that are due at a rate, on a CPU that has nothing else to do.
+// pacing compares how late requests at a given rate are, on a CPU that has nothing else to do.
 func (b *bench) pacing() error {
 	address, stop, err := b.start("hello", "taskset", "-c", "0")
 	if err != nil {
@@ -323,7 +322,7 @@ func (b *bench) pacing() error {
 	return nil
 }
 
-// sleepLate is how late a loop is that sleeps until the next time that is due.
+// sleepLate is how late a loop is that sleeps until the next due time.
 func sleepLate(rate int, window time.Duration) (p50, p99 float64) {
 	var late []float64
 	begin := time.Now()
@@ -344,7 +343,7 @@ type costing struct {
 	name  string
 	args  []string
 	count func(out string) (requests, seconds float64, err error)
-	late  func(out string) (p50, p99 float64, err error) // nil: it does not tell
+	late  func(out string) (p50, p99 float64, err error) // nil: it does not say
 
 	rate, cpu, switches, p50, p99 []float64 // a run each: CPU seconds and voluntary switches are of a request
 }

@@ -1,10 +1,9 @@
 //go:build linux
 
-// Command memory measures what a memory limit costs a service with a cache, and what sets GOMEMLIMIT changes about it. The service
-// (package service) is built plain, with automemlimit and with package auto/memory, and runs in cgroups with a memory limit and a
-// CPU limit of one CPU, the builds in turn. It prints a table in Markdown: CPU time a request, the collector's share of it, the
-// peak of the group, and how many runs were killed. With -burst or -leak it prints for how long requests cost more than twice of what
-// they did before. It needs root.
+// Command memory measures what a memory limit costs a service with a cache, and what sets GOMEMLIMIT changes about it. The service (package
+// service) is built plain, with automemlimit and with package auto/memory, and runs in cgroups with a memory limit and a CPU limit of one
+// CPU, the builds in turn. It prints a table in Markdown: CPU time a request, the collector's share of it, the peak of the group, and how
+// many runs were killed. With -burst or -leak it prints for how long requests cost more than twice what they did before. It needs root.
 package main
 
 import (

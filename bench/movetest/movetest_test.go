@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// buildBoth builds the program as it stands, and with the one import path changed, by way of an overlay.
+// buildBoth builds the program unchanged, and with the one import path changed, through an overlay.
 func buildBoth(dir string) (theirs, ours string, err error) {
 	source, err := filepath.Abs("program/main.go")
 	if err != nil {
@@ -112,7 +112,7 @@ func honoring(value string) string {
 	return fmt.Sprintf("maxprocs: Honoring GOMAXPROCS=%q as set in environment", value)
 }
 
-// TestSame holds the conditions under which both must do and say the same.
+// TestSame has the conditions under which both must do and say the same.
 func TestSame(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -149,8 +149,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestDifferent holds the conditions under which automaxprocs is wrong. Its side is asserted too: should it change, the
-// list of differences has to.
+// TestDifferent has the conditions under which automaxprocs is wrong. Its side is asserted too: if that changes, so must the list of
+// differences.
 func TestDifferent(t *testing.T) {
 	cpus := runtime.NumCPU()
 	for _, tt := range []struct {

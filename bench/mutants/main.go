@@ -1,7 +1,7 @@
-// Command mutants changes a line of the code at random, and looks whether a test of its package fails: of each mutant whether it was
-// killed, and of those that live where they are. Nothing is written into the tree; the compiler is given the changed file in place of
-// the other. With -tree it does so in another checkout: what is to be compared is the share of the killed. Root's mutants run as
-// nobody, for who knows what they do: tests that need root are skipped.
+// Command mutants changes a line of the code at random, and checks whether a test of its package fails: it prints for each mutant whether
+// it was killed, and where those are that live. Nothing is written into the tree; the compiler is given the changed file in place of the
+// other. With -tree it does so in another checkout, to compare the share of the killed. Root's mutants run as the user nobody, since there
+// is no telling what they do: tests that need root are skipped.
 package main
 
 import (
@@ -52,7 +52,7 @@ type pkg struct {
 	XTestGoFiles    []string
 
 	once  sync.Once
-	fails error // its tests fail as they are, as where they need what nobody may read
+	fails error // its tests fail unchanged, as where they need what the user nobody may not read
 }
 
 // A mutant is one change.
@@ -184,7 +184,7 @@ func mutants(p *pkg, file string) (all []*mutant, err error) {
 	return all, nil
 }
 
-// try tries mutants, in their order, until so many have been killed or have lived.
+// try tries mutants, in their order, until number of them have been killed or have lived.
 func try(dir string, all []*mutant, number, atOnce int) (tried []*mutant, err error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)

@@ -57,7 +57,7 @@ func TestTry(t *testing.T) {
 		m := &mutant{of: &pkg{Dir: dir}, file: file, from: len("package p\n\nfunc F(a int) int { return a "), was: "+", is: "-"}
 		m.to = m.from + 1
 		work := t.TempDir()
-		for at := work; at != os.TempDir() && at != "/"; at = filepath.Dir(at) { // nobody has to get there
+		for at := work; at != os.TempDir() && at != "/"; at = filepath.Dir(at) { // the user nobody has to get there
 			os.Chmod(at, 0o755)
 		}
 		t.Setenv("GOWORK", "off")

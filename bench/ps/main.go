@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command ps measures what "unthrottle ps" costs and how right it is: the time for many Go processes, beside gops; the CPU
-// time of its samples; time and memory for a very large program; and the frozen share beside what the kernel counts, under
-// real limits. It prints Markdown. It needs root and cgroup v1 for the last part.
+// Command ps measures what "unthrottle ps" costs and how right it is: the time for many Go processes, compared with gops; the CPU time of
+// its samples; time and memory for a very large program; and the frozen share compared with what the kernel counts, under real limits. It
+// prints Markdown. It needs root and cgroup v1 for the last part.
 package main
 
 import (
@@ -139,7 +139,7 @@ func measure(out io.Writer, name string, args ...string) (cost, error) {
 	return c, nil
 }
 
-// medians calls each measurement in turn, so that whatever disturbs one disturbs all.
+// medians calls each measurement in turn, so that anything that disturbs one disturbs all.
 func (b *bench) medians(each ...func() (cost, error)) ([]cost, error) {
 	all := make([][]cost, len(each))
 	for range b.runs {

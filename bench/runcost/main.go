@@ -120,7 +120,7 @@ func measure(starts []*start, blocks int) error {
 	return nil
 }
 
-// ownCPU is the CPU time of the threads of run itself, read again and again, as long as there is something to read.
+// ownCPU is the CPU time of the threads of run itself, read repeatedly, as long as there is something to read.
 func ownCPU(path, limit string, busy time.Duration) (last time.Duration, err error) {
 	cmd := exec.Command(path, "run", "--quiet", "--limit-with=cgroup", "--cpus="+limit,
 		"timeout", strconv.Itoa(int(busy.Seconds())), "sh", "-c", "while :; do :; done")

@@ -2,8 +2,8 @@
 // GOMEMLIMIT: file size, and time from start to exit. It builds a small web server plain and with these imports, runs them in
 // turn, many times, and prints a table in Markdown.
 //
-// Every block runs each program once, in random order, so that whatever else the machine does hits all alike. A
-// program's addition is the median over all blocks of its time minus that of the plain one in the same block.
+// Every block runs each program once, in random order, so that anything else that the machine does affects all alike. A program's addition
+// is the median over all blocks of its time minus that of the plain one in the same block.
 package main
 
 import (
@@ -104,9 +104,9 @@ func build(dir, name string) (program, error) {
 	return p, err
 }
 
-// renew makes a new copy of the program to run. Where a file's pages happen to lie in memory decides a good part of how long
-// it takes to start: the linker's own output took up to 0.3 ms more than a copy of it, and copies differ by some 0.05 ms,
-// as much as what is to be measured. Many copies average that out.
+// renew makes a new copy of the program to run. Where a file's pages happen to lie in memory decides a good part of how long it takes to
+// start: the linker's own output took up to 0.3 ms more than a copy of it, and copies differ by some 0.05 ms, as much as what is being
+// measured. Many copies average that out.
 func (p program) renew() error {
 	data, err := os.ReadFile(p.linked)
 	if err != nil {
@@ -198,8 +198,8 @@ type addition struct {
 	median, low, high float64 // low and high bound the median at 95 %
 }
 
-// added compares two programs block by block. The interval is that of the order statistics, which asks nothing of the
-// shape of the distribution.
+// added compares two programs block by block. The interval is that of the order statistics, which assumes nothing about the shape of the
+// distribution.
 func added(plain, other []sample, of func(sample) time.Duration) addition {
 	diffs := make([]float64, len(plain))
 	for i := range plain {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestImport holds what a program gains by importing auto: nothing that auto does not use, less at each start than
-// automaxprocs takes there, and not much more of a file. Times are measured by the command; counts are the same each time.
+// TestImport checks what importing auto adds to a program: nothing that auto does not use, less at each start than automaxprocs takes
+// there, and not much more file size. Times are measured by the command; counts are the same each time.
 func TestImport(t *testing.T) {
 	dir := t.TempDir()
 	byName := map[string]program{}

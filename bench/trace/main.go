@@ -1,7 +1,7 @@
-// Command trace compares the detector of "unthrottle trace" with the truth: it runs programs in cgroups with real quotas,
-// records their execution traces, and prints what the detector says beside the kernel's counters and beside a heartbeat, a
-// thread in the same cgroup that sleeps 2 ms at a time and so is late only when the group is frozen. With -testdata it
-// records the small traces of the detector's tests instead. It needs root and the cgroup's CPU controller.
+// Command trace compares the detector of "unthrottle trace" with the truth: it runs programs in cgroups with real quotas, records their
+// execution traces, and prints what the detector says next to the kernel's counters and to a heartbeat, a thread in the same cgroup that
+// sleeps 2 ms at a time and so is late only when the group is frozen. With -testdata it records the small traces of the detector's tests
+// instead. It needs root and the cgroup's CPU controller.
 package main
 
 import (
@@ -240,7 +240,7 @@ func (b *bench) read(file string, flags ...string) (f Facts, err error) {
 	return f, json.Unmarshal(out, &f)
 }
 
-// hybrid is where version 2 is mounted beside version 1: a group there knows the pressure.
+// hybrid is where version 2 is mounted alongside version 1: a group there has the pressure.
 const hybrid = "/sys/fs/cgroup/unified"
 
 // A truth is the share of wall time in which a group was frozen, three times; -1 where it isn't known.
@@ -414,7 +414,7 @@ type groups struct {
 	made                  []string
 }
 
-// much is a weight at which hardly anybody else on the machine disturbs a program and its neighbour.
+// much is a weight at which hardly anything else on the machine disturbs a program and its neighbour.
 const much = 100 * 1024
 
 // groups makes the groups of a situation.
@@ -467,7 +467,7 @@ func (g *groups) remove() (err error) {
 	return err
 }
 
-// limit sets what a group may use. 0 leaves it as it is.
+// limit sets what a group may use. 0 leaves it unchanged.
 func (b *bench) limit(dir string, quota, period, weight int) error {
 	period = cmp.Or(period, 100000)
 	var files [][2]string

@@ -28,10 +28,10 @@ const (
 	cpu  metric = "cpu"  // a good request, or a run
 )
 
-// What a verdict is held against.
+// What a verdict is compared with.
 const (
-	near     = 1.10 // what is advised costs at most so many times as much as the best
-	inferior = 1.25 // the tail, or the time of a job, is worse from so many times that of the current setting on
+	near     = 1.10 // what is advised costs at most this many times as much as the best
+	inferior = 1.25 // the tail, or the time of a job, is worse from this many times that of the current setting on
 )
 
 // worst is by how much a metric may rise with a setting that is not worse.
@@ -93,7 +93,7 @@ func (s sweep) failed(c setting) float64 {
 // A ratio is the median of the blocks' ratios, with its interval.
 type ratio struct{ median, low, high float64 }
 
-// ratio is what a costs of what b does.
+// ratio is what a costs, relative to b.
 func (s sweep) ratio(m metric, a, b setting) ratio {
 	if a == b {
 		return ratio{1, 1, 1}
@@ -110,8 +110,8 @@ func (s sweep) ratio(m metric, a, b setting) ratio {
 	return r
 }
 
-// outside is how many of n values may be left out on each side, so that the others still hold the true median in at least 90 %
-// of cases; of eight it is one: 93 %. With less than five values there is no such interval, and it is -1.
+// outside is how many of n values may be left out on each side, so that the others still hold the true median in at least 90 % of cases;
+// for eight it is one: 93 %. With fewer than five values there is no such interval, and it is -1.
 func outside(n int) int {
 	sum, k := 0.0, 0
 	for term := math.Pow(0.5, float64(n)); ; k++ {
@@ -163,7 +163,7 @@ type judgement struct {
 	why    string // what does not hold, or what the advice does in the sweep
 }
 
-// judge holds a verdict against a sweep.
+// judge compares a verdict with a sweep.
 func judge(v verdict, s sweep) judgement {
 	for _, c := range []setting{v.current, v.advised} {
 		if len(s[c]) == 0 {
@@ -229,8 +229,8 @@ func (s sweep) keep(current setting) (j judgement) {
 	return j
 }
 
-// bestNamed is about the metric that speaks most for what is advised, of those that are named. Of these one is enough:
-// where one setting has the best tail and another the least CPU time, both are right.
+// bestNamed is about the metric that speaks most for what is advised, of those that are named. One of these is enough: where one setting
+// has the best tail and another the least CPU time, both are right.
 func (s sweep) bestNamed(v verdict, eligible func(metric, setting) answer) judgement {
 	best := judgement{answer: fails, why: "it names no metric"}
 	for i, m := range v.named {

@@ -16,7 +16,7 @@ func around(slow, used, spread float64) (runs []run) {
 	return runs
 }
 
-// against are blocks whose tail is so many times that of others, in each block another.
+// against are blocks whose tail is a multiple of that of others, another one in each block.
 func against(others []run, used float64, times ...float64) (runs []run) {
 	for i, o := range others {
 		runs = append(runs, run{cost: map[metric]float64{tail: o.cost[tail] * times[i%len(times)], cpu: used}})
@@ -196,8 +196,8 @@ func TestJudgeJob(t *testing.T) {
 	}
 }
 
-// The chance that the true median is beyond so many of n values, on either side, is that of a coin: for eight values and one
-// left out, 2 · (1 + 8) / 256 = 7 %.
+// The chance that the true median is beyond that many of n values, on either side, is that of a coin: for eight values and one left out, 2
+// · (1 + 8) / 256 = 7 %.
 func TestOutside(t *testing.T) {
 	for n, want := range map[int]int{1: -1, 2: -1, 4: -1, 5: 0, 7: 0, 8: 1, 10: 1, 11: 2, 12: 2, 20: 5} {
 		if got := outside(n); got != want {

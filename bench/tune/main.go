@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command tune proves the verdicts of "unthrottle tune": for each program and limit it tunes, and then sweeps every setting
-// that tune has tried through interleaved blocks, at the same rate, by the verbs run and load alone. It says whether the two
-// agree. Its programs are the built-in server and workloads, and programs that others wrote, which are fetched and built by
-// the go command. All of it takes some four hours; -only and -cpus take less.
+// Command tune proves the verdicts of "unthrottle tune": for each program and limit it tunes, and then sweeps every setting that tune has
+// tried through interleaved blocks, at the same rate, by the verbs run and load alone. It says whether the two agree. Its programs are the
+// built-in server and workloads, and other people's programs, which are fetched and built by the go command. All of it takes some four
+// hours; -only and -cpus take less.
 package main
 
 import (
@@ -79,7 +79,7 @@ type bench struct {
 type total struct {
 	rows, undecided, agree, unclear, wrong, failed int
 
-	unswept     int // of a verdict that was not held against all settings
+	unswept     int // of a verdict that was not compared with all settings
 	opposed     int // programs of which two verdicts contradict each other
 	tune, sweep effort
 }
@@ -118,7 +118,7 @@ func (b *bench) run(ctx context.Context, only, limits, memory string, hold time.
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	if err := os.Chmod(b.dir, 0o755); err != nil { // nobody has to get in
+	if err := os.Chmod(b.dir, 0o755); err != nil { // the user nobody has to get in
 		return err
 	}
 	b.command = filepath.Join(b.dir, "unthrottle")
@@ -224,7 +224,7 @@ func (b *bench) compare(ctx context.Context, s subject, limit float64) (rows [][
 		fmt.Fprintf(os.Stderr, "%s at %v, %v, of which %d beside others, and %s: %s\n", s.name, limit, t.effort, d.besideOthers(), d.atOnce(), strings.Join(said, " "))
 	}
 	if b.neighbour == "bursts" {
-		quiet() // what comes and goes is no part of the truth
+		quiet() // what comes and goes isn't part of the truth
 	}
 	b.total.opposed += opposed(tunings)
 	var settings []setting
@@ -253,7 +253,7 @@ func (b *bench) compare(ctx context.Context, s subject, limit float64) (rows [][
 	return rows, nil
 }
 
-// judged is the row of a verdict beside the sweep, and counts it.
+// judged is the row that compares a verdict with the sweep, and counts it.
 func (b *bench) judged(t tuning, found sweep, swept effort) []string {
 	load := "a run"
 	if l := t.load(); l.Rate > 0 {
@@ -283,7 +283,7 @@ func opposed(tunings []tuning) int {
 	return 0
 }
 
-// opposes says whether a change goes another way than the other verdict: that one keeps what is, or moves GOMAXPROCS to the other side.
+// opposes says whether a change contradicts the other verdict: that one keeps the current setting, or moves GOMAXPROCS the other way.
 func (v verdict) opposes(other verdict) bool {
 	if v.kind != "change" || other.kind == "undecided" {
 		return false
@@ -316,7 +316,7 @@ func (v verdict) String() string {
 	return v.kind
 }
 
-// agrees is the cell of the table. Where not all settings were swept, a change can only be told not to be a wrong one.
+// agrees is the cell of the table. Where not all settings were swept, all that can be said of a change is that it is not a wrong one.
 func agrees(v verdict, j judgement, all bool) string {
 	switch {
 	case v.kind == "undecided":
@@ -383,7 +383,7 @@ func (t *total) add(v verdict, j judgement, tuned, swept effort, all bool) {
 func (t total) String() string {
 	text := fmt.Sprintf("%d of %d agree (%d of them within the sweep's noise only), %d undecided, %d wrong changes.",
 		t.agree, t.rows, t.unclear, t.undecided, t.wrong)
-	if t.unswept > 0 { // then none was held against all settings
+	if t.unswept > 0 { // then none was compared with all settings
 		text = fmt.Sprintf("Of %d verdicts, %d undecided, %d wrong changes.", t.rows, t.undecided, t.wrong)
 	}
 	if t.sweep.runs > 0 {
@@ -541,8 +541,8 @@ func (b *bench) tune(ctx context.Context, p *program, n int) (d document, err er
 
 const nobody = 65534
 
-// process is unthrottle, in the environment of a program. Asked to end, it ends what it has started and removes its groups.
-// It is not in the terminal's foreground: a key pressed there is for us, who pass it on.
+// process is unthrottle, in the environment of a program. Asked to end, it ends what it has started and removes its groups. It is not in
+// the terminal's foreground: a key pressed there is for us, and we pass it on.
 func (b *bench) process(ctx context.Context, p *program, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, b.command, args...)
 	cmd.Dir = p.home

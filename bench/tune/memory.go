@@ -34,8 +34,8 @@ type advice struct {
 	peak    int64  // of a typical window
 }
 
-// memory asks for the smallest memory limit of each server, and then runs it under that limit with more load, for a long time, beside the
-// neighbour. One server runs at a time: beside a second one, it would be CPU time that runs out.
+// memory asks for the smallest memory limit of each server, and then runs it under that limit with more load, for a long time, next to the
+// neighbour. One server runs at a time: next to a second one, CPU time would run out instead.
 func (b *bench) memory(ctx context.Context, subjects []subject, limits string, hold time.Duration) error {
 	fmt.Printf("tune --memory %s --cpus %v --slo %s, then %v under what it advises, with %v times the load; neighbour: %s\n\n",
 		limits, memoryCPUs, memorySLO, hold, memoryBeyond, b.neighbour)

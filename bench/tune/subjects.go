@@ -27,7 +27,7 @@ type subject struct {
 	path string // of what is loaded; "": a job
 }
 
-// Programs that others wrote are as they are at these versions.
+// Programs that others wrote are unchanged, at these versions.
 var subjects = []subject{
 	{"prime", "", builtIn("serve", "--listen", "ADDRESS"), "/isPrime/300007"},
 	{"alloc", "", builtIn("serve", "--listen", "ADDRESS"), "/work?cpu=20us&alloc=64k"},
@@ -56,7 +56,7 @@ type program struct {
 	url   string // "": a job
 	limit float64
 	dir   string // of its own
-	home  string // the same for what runs it: nobody may write there
+	home  string // the same for running it: the user nobody may write there
 
 	file    string // that go install has made
 	address string // to listen on
@@ -137,7 +137,7 @@ func present(p *program) ([]string, error) {
 	return []string{p.file, "-http", p.address, "-content", root}, err
 }
 
-// exporter tells figures of this machine.
+// exporter reports figures of this machine.
 func exporter(p *program) ([]string, error) {
 	return []string{p.file, "--web.listen-address=" + p.address, "--log.level=error", "--web.max-requests=0"}, nil
 }
@@ -152,7 +152,7 @@ func minify(p *program) ([]string, error) {
 	return []string{p.file, "--quiet", "-r", "-o", filepath.Join(p.home, "smaller") + "/", in + "/"}, err
 }
 
-// page is a page of about so many bytes.
+// page is a page of about size bytes.
 func page(size int) string {
 	const head, foot = "<!doctype html>\n<html><head><title>Page</title></head><body>\n", "</body></html>\n"
 	const part = "<div class=\"row  wide\">\n  <!-- a row -->\n  <p>Some   text <b>here</b>.</p>\n" +
@@ -166,7 +166,7 @@ func httpbin(p *program) ([]string, error) {
 	return []string{p.file, "-host", host, "-port", port, "-log-level", "OFF"}, err
 }
 
-// nats tells what it does on its page for monitoring.
+// nats reports what it does on its page for monitoring.
 func nats(p *program) ([]string, error) {
 	clients, err := command.FreeAddress()
 	if err != nil {
@@ -191,7 +191,7 @@ func pprof(p *program) ([]string, error) {
 	return []string{p.file, "-http", p.address, "-no_browser", "-symbolize=none", file}, os.Chmod(file, 0o644)
 }
 
-// opa decides by a policy whether somebody may take something from a shelf.
+// opa decides by a policy whether someone may take something from a shelf.
 func opa(p *program) ([]string, error) {
 	const policy = `package shop
 

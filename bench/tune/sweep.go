@@ -25,7 +25,7 @@ func (b *bench) sweep(ctx context.Context, p *program, d document, settings []se
 		for _, i := range random.Perm(len(settings)) {
 			c := settings[i]
 			args := []string{"run", "--cpus", fmt.Sprint(p.limit)}
-			if c.procs != d.Current.Procs { // the current one is the program as it is
+			if c.procs != d.Current.Procs { // the current one is the program unchanged
 				args = append(args, "--gomaxprocs", strconv.Itoa(c.procs))
 			}
 			var r run
@@ -72,7 +72,7 @@ func (b *bench) job(ctx context.Context, p *program, c setting, args []string) (
 	return run{cost: map[metric]float64{wall: told.Wall, cpu: told.CPU}}, err
 }
 
-// loaded starts a server by the verb run, loads it by the verb load, and reads what that tells.
+// loaded starts a server by the verb run, loads it by the verb load, and reads what that reports.
 func (b *bench) loaded(ctx context.Context, p *program, run, env, load []string, told any) error {
 	running, end := context.WithCancel(ctx)
 	server := b.process(running, p, append(append(run, "--quiet", "--"), p.args...)...)

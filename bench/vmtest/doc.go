@@ -24,11 +24,11 @@
 //     machine's first process, and the commands unthrottle and kubectl-unthrottle,
 //     all static, and packs them and the subjects into an initramfs. The archive is written here; no cpio
 //     program is needed.
-//   - BuildSystemd packs, in place of the subjects, systemd with a bus, a shell and
-//     the libraries that these are linked with. guestinit is a service there. There
-//     is no root file system beside the initramfs, and no udev, journal, logind or
-//     PAM: a user's manager is started by its unit, and what PAM would have told it
-//     stands in a drop-in.
+//   - BuildSystemd packs, in place of the subjects, systemd with a bus, a shell
+//     and the libraries that these are linked with. guestinit is a service
+//     there. There is no root file system besides the initramfs, and no udev,
+//     journal, logind or PAM: a user's manager is started by its unit, and what
+//     PAM would have told it is in a drop-in.
 //   - Boot starts qemu without acceleration, reads what the guest writes to its
 //     first serial port, and waits for the end. Kernel messages go to the
 //     second serial port, so they cannot mix with the results.

@@ -67,9 +67,8 @@ var systemdConfig = map[string]string{
 		"delegated:x:1000:1000::/tmp:/bin/sh\nbare:x:1001:1001::/tmp:/bin/sh\n",
 	"etc/group": "root:x:0:\nmessagebus:x:100:\ndelegated:x:1000:\nbare:x:1001:\n",
 
-	// The tests. The machine ends with them, also when guestinit could not. The
-	// weight is for a service beside which root may make groups with a limit: without
-	// one, systemd takes the controller from a slice when nothing in it needs it.
+	// The tests. The machine ends with them, also when guestinit could not. The weight is for a service next to which root may make groups
+	// with a limit: without one, systemd takes the controller from a slice when nothing in it needs it.
 	"etc/systemd/system/vmtest.service": `[Unit]
 DefaultDependencies=no
 Wants=dbus.service

@@ -137,11 +137,9 @@ const (
 
 const module = "github.com/unthrottle/unthrottle/bench/vmtest"
 
-// Build compiles the guest's programs and the commands, and writes an initramfs
-// with them and the subjects, which Subject.Build has made, into dir. It runs the go
-// command in the current directory, which must be inside this module, in the
-// workspace: the commands are in modules that this one does not require. A shell
-// comes from the tree that FindSystemd finds; where it finds none, there is none.
+// Build compiles the guest's programs and the commands, and writes an initramfs with them and the subjects, which Subject.Build has made,
+// into dir. It runs the go command in the current directory, which must be inside this module, in the workspace: the commands are in
+// modules that this one does not require. A shell comes from the tree that FindSystemd finds; without a tree there is no shell.
 func Build(ctx context.Context, dir string, subjects []string) (initramfs string, err error) {
 	programs, err := buildPrograms(ctx, dir)
 	if err != nil {
@@ -310,16 +308,13 @@ const (
 )
 
 func qemuArgs(m Machine, console string) []string {
-	// panic=-1 restarts at once and -no-reboot turns that into the end.
-	// oops=panic, for a kernel that lost a thread may hang until the timeout.
-	// The watchdogs measure wall-clock time, and an emulated machine on a busy
-	// host is slow enough to alarm them.
+	// panic=-1 restarts at once and -no-reboot turns that into the end. oops=panic is there because a kernel that lost a thread may hang
+	// until the timeout. The watchdogs measure wall-clock time, and an emulated machine on a busy host is slow enough to alarm them.
 	kernelArgs := "console=ttyS1 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1"
 	if m.Systemd {
 		kernelArgs += " rdinit=/" + systemdProgram + " systemd.unit=vmtest.service systemd.log_target=console systemd.show_status=0"
 	}
-	// The kernel ignores these two, for they look like settings of a module;
-	// guestinit reads them in /proc/cmdline.
+	// The kernel ignores these two, since they look like settings of a module; guestinit reads them in /proc/cmdline.
 	if m.Run != "" {
 		kernelArgs += " -test.run=" + m.Run
 	}

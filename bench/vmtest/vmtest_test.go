@@ -39,9 +39,8 @@ func TestVM(t *testing.T) {
 	})
 }
 
-// machines says what to boot, the longest first, so that none of them is alone at the
-// end: each kernel with few and with many CPUs, and of several the newest with many,
-// the older ones with few, since nothing depends on both.
+// machines says what to boot, the longest first, so that none of them is alone at the end: each kernel with few and with many CPUs; if
+// there are several, the newest with many and the older ones with few, since nothing depends on both.
 func machines(t *testing.T, kernels []string, run string) (all []Machine) {
 	for _, cpus := range []int{16, 4} {
 		for _, kernel := range kernels {
@@ -114,9 +113,8 @@ func olderThanNewest(kernel string) bool {
 	return err == nil && versionLess(filepath.Base(kernel), filepath.Base(newest))
 }
 
-// buildSubjects builds all subjects and returns the programs. One that cannot be
-// had is not in the machine; the guest tests then go without it. The subtests only
-// say so, for -run may leave them out.
+// buildSubjects builds all subjects and returns the programs. One that cannot be had is not in the machine; the guest tests then go without
+// it. The subtests only say so, since -run may leave them out.
 func buildSubjects(t *testing.T, ctx context.Context, dir string) (files []string) {
 	dir = filepath.Join(dir, "subject")
 	for _, s := range Subjects {
@@ -163,7 +161,7 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // Generous: they are there so that a hang ends, and judge no speed.
 const (
-	buildTimeout = 10 * time.Minute // of which most is for fetching toolchains
+	buildTimeout = 10 * time.Minute // most of it for fetching toolchains
 	bootTimeout  = 8 * time.Minute  // two at a time
 )
 
@@ -190,7 +188,7 @@ func testBoot(t *testing.T, m Machine) {
 		t.Errorf("%v\nthe guest's output:\n%s", bootErr, result.Output)
 	} else if err := result.Err(); err != nil {
 		t.Error(err)
-		if result.ExitCode > 1 { // a panic, whose text is no test's
+		if result.ExitCode > 1 { // a panic, whose text isn't a test's
 			t.Logf("the guest's output:\n%s", result.Output)
 		}
 	}

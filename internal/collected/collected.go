@@ -13,8 +13,7 @@ type sentinel struct {
 	step func() bool
 }
 
-// Each calls step after each collection, until it returns false. It runs beside the program's other finalizers, so it must not
-// take long.
+// Each calls step after each collection, until it returns false. It runs among the program's other finalizers, so it must not take long.
 func Each(step func() bool) {
 	runtime.SetFinalizer(&sentinel{new(byte), step}, after)
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A call that waits in the kernel for somebody else's file system can't be called back: a program on a FUSE or an NFS that has stopped
-// answering, or one whose memory is a file there, holds whoever looks at it. So looking is done where it can be left behind. What is
+// A call that waits in the kernel for another user's file system can't be called back: a program on a FUSE or an NFS that has stopped
+// answering, or one whose memory is a file there, holds up anyone who looks at it. So looking is done where it can be left behind. What is
 // left behind goes on by itself when the kernel answers, so it uses nothing that others change.
 
 // ErrStuck is the error of what was left behind.
 var ErrStuck = errors.New("the kernel does not answer: a file system that it uses has stopped answering, perhaps")
 
-// Patience is for one process that somebody has asked for. A look at many has less.
+// Patience is for one process that the user has asked for. A look at many has less.
 const Patience = 5 * time.Second
 
 // MostBehind is how many are left behind, each with a thread, before nothing more is looked at for the first time.
@@ -26,7 +26,7 @@ var behind atomic.Int32
 // Behind is how many are left behind now.
 func Behind() int { return int(behind.Load()) }
 
-// Within asks, and waits for the answer for so long, and no longer than ctx.
+// Within asks, and waits that long for the answer, but no longer than ctx.
 func Within[T any](ctx context.Context, most time.Duration, ask func() (T, error)) (v T, err error) {
 	if Behind() >= MostBehind {
 		return v, fmt.Errorf("%w: nor does it for %d others", ErrStuck, MostBehind)
@@ -68,8 +68,8 @@ type Steps struct {
 	// All that it writes to belongs to that one.
 	Walk func(next func() (i int, ok bool))
 
-	// What it has come to its end with, and what was left behind, are told in their order by Each itself. What was left behind
-	// belongs to the walk still, until it comes back: then Late is called. Any of these may be nil.
+	// What Walk has finished, and what was left behind, Each itself reports in order. What was left behind still belongs to Walk, until it
+	// comes back: then Late is called. Any of these may be nil.
 	Done func(i int)
 	Left func(i int, l *Left)
 	Late func(i int)

@@ -21,7 +21,7 @@ func settle(t *testing.T) {
 	}
 }
 
-// TestEach: those that don't come back hold up nobody else, and are told when they do come back.
+// TestEach: those that don't come back don't hold up the others, and are reported when they do come back.
 func TestEach(t *testing.T) {
 	const n = 10
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestEachSlow(t *testing.T) {
 	}
 }
 
-// TestEachEnd: the end of the context is the end, whatever is under way.
+// TestEachEnd: the end of the context is the end, even if something is under way.
 func TestEachEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	release := make(chan struct{})
@@ -134,7 +134,7 @@ func TestEachEnd(t *testing.T) {
 	}
 }
 
-// TestWithin: an answer, an error, or none in time; and where very many wait, nobody is asked any more.
+// TestWithin: an answer, an error, or none in time; and once very many wait, no others are asked.
 func TestWithin(t *testing.T) {
 	wrong := errors.New("wrong")
 	if v, err := Within(context.Background(), time.Minute, func() (int, error) { return 7, wrong }); v != 7 || err != wrong {

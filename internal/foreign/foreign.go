@@ -1,15 +1,15 @@
-// Package foreign answers: what does a file say that belongs to somebody else? In goes a path below a root: that of this system, of a
-// tree of saved files, or of another process; out comes a text, a list of names, or an open file, or the reason why not. It is the one
-// way in which the library and the command look at other processes, because what is looked at may be made to harm who looks:
+// Package foreign answers: what does a file say that belongs to someone else? In goes a path below a root: that of this system, of a tree
+// of saved files, or of another process; out comes a text, a list of names, or an open file, or the reason why not. It is the one way in
+// which the library and the command look at other processes, because what is looked at may be made to harm the one that looks:
 //
-//   - No path leads out of its root, whatever links are on the way. Links that the kernel makes, such as /proc/PID/root, are followed
-//     only where the path names them itself, and only on a file system of the kernel's.
-//   - Nothing blocks, and nothing but a regular file is opened. It is looked at first, by a descriptor that opens nothing: to open a
+//   - No path leads out of its root, regardless of links on the way. Links that the kernel makes, such as /proc/PID/root, are followed only
+//     where the path names them itself, and only on a file system of the kernel's.
+//   - Nothing blocks, and nothing but a regular file is opened. It is first looked at through a descriptor that opens nothing: opening a
 //     device may start what it is for.
-//   - A file of a cgroup is on a file system for cgroups. A process can cover its own with whatever it likes.
+//   - A file of a cgroup is on a file system for cgroups. A process can cover its own with anything it likes.
 //   - Every reading has a bound. Beyond it there is an error, never the beginning of a text.
-//   - A file system that has stopped answering holds up the one that asks, and nobody else: see [Each] and [Within].
-//     One that somebody's daemon serves is first asked by a process of its own.
+//   - A file system that has stopped answering holds up only the one that asks: see [Each] and [Within]. One that another user's daemon
+//     serves is first asked by a process of its own.
 //
 // It judges nothing and remembers nothing beyond a [Tree].
 package foreign
@@ -24,8 +24,8 @@ import (
 
 // Bounds on what is read, in bytes. What the kernel writes needs a part of them.
 const (
-	// Group is that of a cgroup's file: cpu.stat of a kernel of today has 600 bytes, and a list of processes is another matter.
-	// It also holds /proc/PID/cgroup: 14 paths of 4 KiB.
+	// Group is that of a cgroup's file: cpu.stat of a current kernel has 600 bytes, and a list of processes is another matter. It also
+	// holds /proc/PID/cgroup: 14 paths of 4 KiB.
 	Group = 64 << 10
 	// Members is that of cgroup.procs, 8 bytes for each of 100,000 processes. A node is made for some thousands.
 	Members = 1 << 20
@@ -35,8 +35,8 @@ const (
 	Record = 64 << 10
 	// System is that of /proc/stat, /proc/cpuinfo and the like, which grow with the CPUs: 1.5 KiB for each of 2,000.
 	System = 4 << 20
-	// Arguments is that of a command line or an environment. The kernel takes 6 MiB at most of both for a new program; later
-	// a process may have it show all its memory.
+	// Arguments is that of a command line or an environment. The kernel accepts at most 6 MiB of both for a new program; later a process
+	// may make it show all its memory.
 	Arguments = 8 << 20
 	// Mappings is that of maps: 120 bytes for each of the 65,530 mappings that the kernel allows by default.
 	Mappings = 8 << 20
@@ -44,7 +44,7 @@ const (
 	Children = 1 << 20
 	// Sockets is that of /proc/net/tcp, which has 150 bytes a socket: 3 million of them.
 	Sockets = 512 << 20
-	// Config is that of a file of settings that somebody writes by hand.
+	// Config is that of a file of settings that is written by hand.
 	Config = 1 << 20
 )
 
@@ -82,7 +82,7 @@ func tooLong(most int) error {
 
 func tooMany(most int) error { return fmt.Errorf("%w: %d names", ErrTooLong, most) }
 
-// Read reads a whole file below root, "" being "/", of no more than so many bytes.
+// Read reads a whole file below root, "" being "/", of no more than most bytes.
 func Read(root, path string, most int) ([]byte, error) {
 	t := Open(root)
 	defer t.Close()
@@ -96,7 +96,7 @@ func ReadRecord(root, path string, most int) ([]byte, error) {
 	return t.ReadRecord(path, most)
 }
 
-// Names are the names in a directory below root, in no order, of which there are no more than so many.
+// Names are the names in a directory below root, in no order, of which there may be no more than most.
 func Names(root, path string, most int) ([]string, error) {
 	t := Open(root)
 	defer t.Close()
@@ -124,7 +124,7 @@ func Link(root, path string) (string, error) {
 	return t.Link(path)
 }
 
-// Bounded reads no more than so many bytes of r: for a file that is read in pieces.
+// Bounded reads no more than most bytes of r: for a file that is read in pieces.
 func Bounded(r io.Reader, most int) io.Reader { return &bounded{r, most, most} }
 
 type bounded struct {
@@ -134,7 +134,7 @@ type bounded struct {
 
 func (b *bounded) Read(buf []byte) (int, error) {
 	if len(buf) > b.left+1 {
-		buf = buf[:b.left+1] // one more tells whether it ends here
+		buf = buf[:b.left+1] // one more shows whether it ends here
 	}
 	n, err := b.r.Read(buf)
 	if n > b.left {

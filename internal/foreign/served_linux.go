@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// A FUSE is worse than other file systems that do not answer: once its daemon has taken a request, the kernel lets nobody end who waits
-// for the answer, not even by SIGKILL, and a thread that waits keeps its whole process from ending. So a file that somebody's daemon
-// serves is first opened and read by a process of its own, which can be left behind.
+// A FUSE is worse than other file systems that do not answer: once its daemon has taken a request, the kernel doesn't let a thread that
+// waits for the answer end, not even by SIGKILL, and that keeps its whole process from ending. So a file that another user's daemon serves
+// is first opened and read by a process of its own, which can be left behind.
 
 const (
 	answering = time.Second     // how long a daemon may take
@@ -28,7 +28,7 @@ var silent = struct {
 
 var never = time.Unix(1<<40, 0)
 
-// answers says whether the file system of a file answers, as far as somebody's daemon serves it. The error is ErrStuck.
+// answers checks that the file system of a file answers, if another user's daemon serves it. The error is ErrStuck.
 func (f *File) answers() error {
 	if !f.served() {
 		return nil
@@ -145,7 +145,7 @@ func ask(fd, tell int) (pid int, err error) {
 }
 
 // fork is the part that comes back in the child, where nothing of Go works but calls of the kernel: other threads may have held any lock.
-// The child lets go of all that its parent has open.
+// The child closes everything that its parent has open.
 //
 //go:norace
 //go:nosplit

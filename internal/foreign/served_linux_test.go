@@ -23,7 +23,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestAsk: the process that opens a file in our place tells, and ends, whichever descriptors it has to do with.
+// TestAsk: the process that opens a file in our place reports, and ends, regardless of its descriptors.
 func TestAsk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(path, []byte("text"), 0o600))
@@ -45,7 +45,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestStat: what is told without asking the file system is what stat says, but for what a file system has changed since.
+// TestStat: what is known without asking the file system is what stat says, except for what a file system has changed since.
 func TestStat(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(path, []byte("text"), 0o640))

@@ -32,7 +32,7 @@ const mostOpened = 6
 // Open returns the tree below root, "" being "/". It fails later, when a file is read.
 func Open(root string) *Tree { return &Tree{root: strings.TrimRight(root, "/"), hand: !hasOpenat2()} }
 
-// Close lets go of what is open. The tree may be used again.
+// Close closes what is open. The tree may be used again.
 func (t *Tree) Close() {
 	for _, d := range t.opened {
 		syscall.Close(d.fd)
@@ -40,7 +40,7 @@ func (t *Tree) Close() {
 	t.opened = nil
 }
 
-// Read reads a whole file, of no more than so many bytes.
+// Read reads a whole file, of no more than most bytes.
 func (t *Tree) Read(path string, most int) ([]byte, error) { return t.read(path, most, false) }
 
 // ReadRecord is Read for a file of one record.
@@ -113,8 +113,8 @@ func (t *Tree) mount(point string) (*directory, error) {
 
 // check says that a file is on a file system for cgroups. Saved files are on any.
 //
-// Those of LXCFS are not: it is a FUSE, whose file systems answer when their owner likes, and its tree of cgroups was never listed with
-// the type of one. gVisor gives its cgroups the number of Linux's.
+// Those of LXCFS are not: it is a FUSE, which answers when its owner likes, and its tree of cgroups was never listed with the type of one.
+// gVisor gives its cgroups the number of Linux's.
 func (t *Tree) check(fd int) error {
 	if !t.isLive() {
 		return nil
@@ -162,7 +162,7 @@ func (t *Tree) ReadGroup(path string, most int) ([]byte, error) {
 	return readAll(fd, t.root+path, most, true)
 }
 
-// Stat says what is at a path, which is not opened. What the kernel's links in /proc lead to is told.
+// Stat says what is at a path, without opening it. For the kernel's links in /proc that is what they lead to.
 func (t *Tree) Stat(path string) (ID, error) {
 	if process, _ := split(path); t.root == "" && process == "" && strings.HasPrefix(path, "/proc/") {
 		st, err := stat(atCWD, path)
@@ -312,7 +312,7 @@ func (t *Tree) keep(d directory) *directory {
 	return &t.opened[len(t.opened)-1]
 }
 
-// Names are the names in a directory, in no order, of which there are no more than so many.
+// Names are the names in a directory, in no order, of which there may be no more than most.
 func (t *Tree) Names(path string, most int) ([]string, error) {
 	fd, err := t.openDir(path)
 	if err != nil {
@@ -366,8 +366,8 @@ func (t *Tree) Link(path string) (string, error) {
 	return text, fail("readlink", t.root+path, err)
 }
 
-// Find looks for a directory below the cgroup at a path, so many directories deep. It looks at no more than so many of them, and its
-// answer is the names on the way; nil: it isn't there.
+// Find looks for a directory below the cgroup at a path, depth directories deep. It looks at no more than most of them, and returns the
+// names on the way; nil: it isn't there.
 func (t *Tree) Find(wanted ID, path string, depth, most int) ([]string, error) {
 	if err := t.Mount(path); err != nil {
 		return nil, err
@@ -490,7 +490,7 @@ func (f *File) Open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.path), nil
 }
 
-// open opens the very file that was looked at, by its descriptor. It doesn't wait for one who holds a lease on the file.
+// open opens the very file that was looked at, by its descriptor. It doesn't wait for a process with a lease on the file.
 func (f *File) open() (int, error) {
 	switch f.mode & syscall.S_IFMT {
 	case syscall.S_IFREG:
@@ -536,7 +536,7 @@ func readAll(fd int, path string, most int, record bool) ([]byte, error) {
 		}
 		room := data[len(data):cap(data)]
 		if len(data)+len(room) > most+1 {
-			room = room[:most+1-len(data)] // one more tells whether it ends here
+			room = room[:most+1-len(data)] // one more shows whether it ends here
 		}
 		n, err := retry(func() (int, error) { return syscall.Read(fd, room) })
 		if err != nil {

@@ -63,7 +63,7 @@ func allocates(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestRead reads what a process may have put into its own tree. Beside the tree is a file of the reader's.
+// TestRead reads what a process may have put into its own tree. Next to the tree is a file of the reader's.
 func TestRead(t *testing.T) {
 	inBothWays(t, func(t *testing.T, open func(string) *Tree) {
 		dir := t.TempDir()
@@ -156,8 +156,8 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// TestDevice holds that a device is not even opened: a pipe's other end would tell, and a device would act. The kernel's own
-// list of what is open tells here, of a pipe's stand-in for all that isn't a regular file.
+// TestDevice checks that a device is not even opened: a pipe's other end would notice, and a device would act. Here the kernel's own list
+// of what is open shows it, for a pipe that stands in for all that isn't a regular file.
 func TestDevice(t *testing.T) {
 	inBothWays(t, func(t *testing.T, open func(string) *Tree) {
 		root := t.TempDir()
@@ -178,7 +178,7 @@ func TestDevice(t *testing.T) {
 			}
 			f.Close()
 		}
-		// A writer that doesn't wait is refused while nobody has the pipe open for reading.
+		// A writer that doesn't wait is refused while the pipe isn't open for reading.
 		if fd, err := syscall.Open(root+"/pipe", syscall.O_WRONLY|syscall.O_NONBLOCK, 0); err != syscall.ENXIO {
 			t.Errorf("the pipe is open: %d, %v", fd, err)
 		}
@@ -251,7 +251,7 @@ func TestRace(t *testing.T) {
 	})
 }
 
-// TestLease: who holds a lease on a file is told when another opens it, and may make that one wait for 45 seconds.
+// TestLease: a process with a lease on a file is notified when another one opens it, and may make that one wait for 45 seconds.
 func TestLease(t *testing.T) {
 	inBothWays(t, func(t *testing.T, open func(string) *Tree) {
 		root := t.TempDir()
@@ -414,7 +414,7 @@ func TestFind(t *testing.T) {
 	})
 }
 
-// TestDescriptors holds that none is left open.
+// TestDescriptors checks that none is left open.
 func TestDescriptors(t *testing.T) {
 	count := func() int {
 		names, err := os.ReadDir("/proc/self/fd")
@@ -476,7 +476,7 @@ func TestIsKernels(t *testing.T) {
 	}
 }
 
-// FuzzWalk compares the two ways of going a path through the same tree.
+// FuzzWalk compares the two ways of following a path through the same tree.
 func FuzzWalk(f *testing.F) {
 	if !hasOpenat2() {
 		f.Skip("this kernel has no openat2, or it is refused")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A Tree is the files below a root. On other systems than Linux there are no processes to look at: only saved files are, and links in
-// them are followed as anybody would.
+// A Tree is the files below a root. On other systems than Linux there are no processes to look at: only saved files are, and links in them
+// are followed as usual.
 type Tree struct{ root string }
 
 // Open returns the tree below root.
@@ -23,7 +23,7 @@ func (t *Tree) Close() {}
 
 func (t *Tree) path(path string) string { return t.root + filepath.FromSlash(path) }
 
-// Read reads a whole file, of no more than so many bytes.
+// Read reads a whole file, of no more than most bytes.
 func (t *Tree) Read(path string, most int) ([]byte, error) {
 	f, err := t.Look(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *Tree) Look(path string) (*File, error) {
 	return &File{ID: ID{t.path(path), info.Size(), info.ModTime()}, mode: info.Mode()}, nil
 }
 
-// Names are the names in a directory, of which there are no more than so many.
+// Names are the names in a directory, of which there may be no more than most.
 func (t *Tree) Names(path string, most int) ([]string, error) {
 	d, err := os.Open(t.path(path))
 	if err != nil {

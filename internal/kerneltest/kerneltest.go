@@ -1,7 +1,6 @@
-// Package kerneltest answers: can this machine give a test a real CPU limit, and where is it? In goes a test; out comes a
-// cgroup of the test's own, which is removed with everything in it when the test ends. Where that is not possible, the
-// test is skipped with the reason, or fails if UNTHROTTLE_REQUIRE_CGROUP=1 says that it must be possible. Talk is for all tests whose
-// programs run beside them.
+// Package kerneltest answers: can this machine give a test a real CPU limit, and where is it? In goes a test; out comes a cgroup of the
+// test's own, which is removed with everything in it when the test ends. Where that is not possible, the test is skipped with the reason,
+// or fails if UNTHROTTLE_REQUIRE_CGROUP=1 says that it must be possible. Talk is for all tests whose programs run alongside them.
 package kerneltest
 
 import (
@@ -76,7 +75,7 @@ func (g *Group) child(name string) (*Group, error) {
 	return child, nil
 }
 
-// EnableCPU gives the children of a v2 group the cpu controller. On v1 they have it.
+// EnableCPU gives the children of a v2 group the cpu controller. On v1 they already have it.
 func (g *Group) EnableCPU() {
 	g.t.Helper()
 	if g.Version == cgroup.V2 {
@@ -84,7 +83,7 @@ func (g *Group) EnableCPU() {
 	}
 }
 
-// remove takes the group away once its processes are gone.
+// remove removes the group once its processes are gone.
 func (g *Group) remove() {
 	err := syscall.Rmdir(g.Dir)
 	for i := 0; err == syscall.EBUSY && i < 1000; i++ {
@@ -104,7 +103,7 @@ func (g *Group) Write(file, value string) {
 	}
 }
 
-// SetQuota limits the group, in microseconds of each 100 ms; a quota below zero takes the limit away.
+// SetQuota limits the group, in microseconds of each 100 ms; a quota below zero removes the limit.
 func (g *Group) SetQuota(micros int) {
 	g.t.Helper()
 	switch {
@@ -117,7 +116,7 @@ func (g *Group) SetQuota(micros int) {
 	}
 }
 
-// First lets the group's processes run before all that is outside of it, so that they use up their quota on a busy machine too.
+// First lets the group's processes run before everything outside of it, so that they use up their quota on a busy machine too.
 func (g *Group) First() {
 	g.t.Helper()
 	if g.Version == cgroup.V1 {

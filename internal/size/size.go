@@ -1,4 +1,4 @@
-// Package size answers: how is an amount of memory written? As GOMEMLIMIT takes it, and in MiB.
+// Package size answers: how is an amount of memory written? As GOMEMLIMIT accepts it, and in MiB.
 package size
 
 import (
@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Text writes bytes in MiB with three digits after the point at most.
+// Text writes bytes in MiB with at most three digits after the point.
 func Text(bytes int64) string {
 	return strconv.FormatFloat(math.Round(float64(bytes)/(1<<20)*1000)/1000, 'f', -1, 64) + " MiB"
 }
 
-// Parse reads what GOMEMLIMIT takes, "33554432", "33554432B", "32768KiB", "32MiB" or "1GiB"; 0 for anything else, zero included.
+// Parse reads what GOMEMLIMIT accepts, "33554432", "33554432B", "32768KiB", "32MiB" or "1GiB"; 0 for anything else, zero included.
 func Parse(s string) int64 {
 	shift := 0
 	if cut, ok := strings.CutSuffix(s, "B"); ok {

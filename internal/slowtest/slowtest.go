@@ -1,5 +1,6 @@
-// Package slowtest answers: is this test for everyone? A newcomer's "go test ./..." has those that are soon done with what is at hand.
-// What takes longer, or fetches or needs something more, runs where UNTHROTTLE_TESTS=all asks for it, as .ci/run does, or -run names it.
+// Package slowtest answers: is this test for everyone? A newcomer's "go test ./..." runs those that are quick and need only what is at
+// hand. What takes longer, or fetches or needs something more, runs where UNTHROTTLE_TESTS=all asks for it, as .ci/run does, or -run names
+// it.
 package slowtest
 
 import (
@@ -8,10 +9,10 @@ import (
 	"testing"
 )
 
-// detector tells that the race detector is there.
+// detector says that the race detector is on.
 var detector bool
 
-// Skip leaves a test out where not all are asked for, nor some by name.
+// Skip skips a test unless all are asked for, or some by name.
 func Skip(t testing.TB) {
 	t.Helper()
 	named := flag.Lookup("test.run")

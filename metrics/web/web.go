@@ -1,4 +1,4 @@
-// Package web serves what package metrics tells: as a page for Prometheus, and in expvar's.
+// Package web serves what package metrics reports: as a page for Prometheus, and in expvar's.
 //
 //	http.Handle("/metrics/limits", web.Handler())
 //	web.Publish("limits") // in /debug/vars
@@ -13,7 +13,7 @@ import (
 	"github.com/unthrottle/unthrottle/metrics"
 )
 
-// Handler answers with all series as they are now, in Prometheus' text format.
+// Handler answers with the current values of all series, in Prometheus' text format.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -29,8 +29,8 @@ func Handler() http.Handler {
 	})
 }
 
-// Publish puts them into expvar's page as an object of that name, which has a number for each series. As expvar.Publish it panics where
-// the name is in use.
+// Publish puts them into expvar's page as an object of that name, which has a number for each series. Like expvar.Publish, it panics if the
+// name is in use.
 func Publish(name string) { expvar.Publish(name, expvar.Func(values)) }
 
 func values() any {

@@ -153,7 +153,7 @@ func origin(version, commit string, files []string) (statement, error) {
 			{URI: "pkg:golang/toolchain@" + strings.TrimPrefix(runtime.Version(), "go")},
 		},
 	}
-	s.Predicate.Run.Builder.ID = script // whoever runs it: the signature beside it says who that was
+	s.Predicate.Run.Builder.ID = script // regardless of who runs it: the accompanying signature says who that was
 	return s, nil
 }
 

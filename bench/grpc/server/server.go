@@ -18,8 +18,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// A Server counts calls of TestService/UnaryCall, which has the response that its request asks for, after so many milliseconds as the
-// metadata sleep-ms says. UnimplementedService/UnimplementedCall is answered with messages for ever.
+// A Server counts calls of TestService/UnaryCall, which returns the response that its request asks for, after the number of milliseconds in
+// the metadata sleep-ms. UnimplementedService/UnimplementedCall is answered with messages for ever.
 type Server struct {
 	grpc_testing.UnimplementedTestServiceServer
 	*grpc.Server

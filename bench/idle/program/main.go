@@ -1,4 +1,4 @@
-// Command program does nothing for a time, with or without something beside it, and prints what that took: see command idle.
+// Command program does nothing for a time, with or without something alongside, and prints what that took: see command idle.
 package main
 
 import (

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package neighbour is a process that uses the CPUs beside what is measured, as others do on a busy machine.
+// Package neighbour is a process that uses the CPUs alongside what is measured, as other programs do on a busy machine.
 package neighbour
 
 import (
@@ -77,7 +77,7 @@ func spin(as string) error {
 				ended <- fmt.Errorf("real-time priority for the neighbour: %w", err)
 				return
 			}
-			if kind == "pauses" { // of each CPU one or two a second, which are what a hypervisor's are
+			if kind == "pauses" { // one or two a second on each CPU, like a hypervisor's
 				ended <- beat(random(i), 25*time.Millisecond, 650*time.Millisecond, time.Time{})
 				return
 			}
@@ -111,8 +111,8 @@ func bursts(random func(thread int) *rand.Rand) error {
 	}
 }
 
-// beat computes and sleeps until then, or for ever, for so long on average. It sleeps in the kernel, without a word to Go's scheduler: that
-// would wake it by a thread that has to wait its turn, and use CPU time to look after it.
+// beat computes and sleeps, for that long on average, until end, or for ever. It sleeps in the kernel, without telling Go's scheduler,
+// which would wake it through a thread that has to wait its turn, and would use CPU time to look after it.
 func beat(r *rand.Rand, busy, idle time.Duration, end time.Time) error {
 	for end.IsZero() || time.Now().Before(end) {
 		for until := time.Now().Add(time.Duration(r.ExpFloat64() * float64(busy))); time.Now().Before(until); {

@@ -95,7 +95,7 @@ func run(dir string) error {
 	return nil
 }
 
-// limitOf is the limit that a tree is about, as the same tree with CPU limits has it, which a test holds to what is written down.
+// limitOf is the limit that a tree is about, taken from the same tree with CPU limits, which a test compares with what is written down.
 func limitOf(tree fixture.Tree) (string, error) {
 	root, err := os.MkdirTemp("", "layouts-")
 	if err != nil {

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command servers measures what sets GOMEMLIMIT, and what collects less often, changes about servers that others wrote, each under a
-// CPU limit of one CPU and several memory limits. Each server is built as it is, with automemlimit, and with packages auto/memory and
-// auto/heapfloor; the variants run in turn, at the same rate, which is 60 % of what the server as it is can do at most memory. It prints
-// a table in Markdown: CPU time a request, p99, the peak of the group, and how many runs were killed. It needs root.
+// Command servers measures what sets GOMEMLIMIT, and what collects less often, changes about servers that others wrote, each under a CPU
+// limit of one CPU and several memory limits. Each server is built unchanged, with automemlimit, and with packages auto/memory and
+// auto/heapfloor; the variants run in turn, at the same rate, which is 60 % of what the unchanged server can do with the most memory. It
+// prints a table in Markdown: CPU time a request, p99, the peak of the group, and how many runs were killed. It needs root.
 package main
 
 import (
@@ -58,7 +58,7 @@ func httpbin(_, address string) ([]string, error) {
 	return []string{"-host", host, "-port", port, "-log-level", "OFF"}, err
 }
 
-// opa holds so many users in memory, and decides about one.
+// opa holds that many users in memory, and decides about one.
 func opa(users int) func(dir, address string) ([]string, error) {
 	return func(dir, address string) ([]string, error) {
 		const policy = "package shop\n\ndefault allowed := false\n\nallowed if {\n\tsome role in data.users[input.user]\n\tdata.roles[role]\n}\n"
@@ -94,7 +94,7 @@ func s3(dir, address string) ([]string, error) {
 
 const library = "github.com/unthrottle/unthrottle"
 
-// A build is what is linked into a server beside itself.
+// A build is what is linked into a server besides itself.
 type build struct{ name, imports string }
 
 var (
@@ -184,7 +184,7 @@ func (b *bench) server(ctx context.Context, s server, limits []string) error {
 	return nil
 }
 
-// build builds a server in a copy of its module, with what is linked beside it.
+// build builds a server in a copy of its module, with what is linked besides it.
 func (b *bench) build(ctx context.Context, s server, with build) (program string, err error) {
 	fmt.Fprintf(os.Stderr, "building %s, %s\n", s.name, with.name)
 	program = filepath.Join(b.dir, with.name+"-"+strings.ReplaceAll(s.module, "/", "-"))
@@ -316,7 +316,7 @@ func (b *bench) once(ctx context.Context, s server, program, memory string, env 
 	return r, nil
 }
 
-// read reads what run tells of the server's memory.
+// read reads what run reports about the server's memory.
 func (r *result) read(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

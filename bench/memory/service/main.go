@@ -31,7 +31,7 @@ func newEntry() (head *entry) {
 
 const entryBytes = 16 << 10
 
-// gaveUp is how often the limit was given up, for what can say so.
+// gaveUp is how often the limit was given up, for builds that can report it.
 var gaveUp = func() int { return 0 }
 
 // A line is what it prints.

@@ -1,5 +1,5 @@
-// Command program is what a user of automaxprocs might have. The test of package movetest builds it as it stands and again
-// with one import path changed.
+// Command program is what a user of automaxprocs might have. The test of package movetest builds it unchanged and again with one import
+// path changed.
 package main
 
 import (

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// heartbeat is the truth: a thread that sleeps most of the time gets a CPU at once unless its group is frozen. It prints
-// which share of the wall time it was late. It begins when stdin is closed.
+// heartbeat is the truth: a thread that sleeps most of the time gets a CPU at once unless its group is frozen. It prints the share of the
+// wall time in which it was late. It begins when stdin is closed.
 func heartbeat() error {
 	runtime.LockOSThread()
 	io.Copy(io.Discard, os.Stdin)

@@ -1,6 +1,5 @@
-// Command subject is a program whose execution trace is known: it computes, serves HTTP, asks for pages or spins, in the
-// cgroup that it is told, and writes its trace. It uses the standard library of Go 1.22 only, so that older toolchains
-// build it; see its parent.
+// Command subject is a program whose execution trace is known: it computes, serves HTTP, asks for pages or spins, in the cgroup that it is
+// given, and writes its trace. It uses the standard library of Go 1.22 only, so that older toolchains build it; see its parent.
 package main
 
 import (

@@ -191,9 +191,8 @@ func (s *agentState) spin(n int) {
 	}
 }
 
-// remountCgroups does what a container runtime does: in a new cgroup namespace
-// it mounts the cgroups again, so that the own group becomes the root. The old
-// mount has to go, for it shows the whole tree still.
+// remountCgroups does what a container runtime does: in a new cgroup namespace it mounts the cgroups again, so that the process's own group
+// becomes the root. The old mount has to go, since it still shows the whole tree.
 func remountCgroups() error {
 	if err := syscall.Unmount(cgroupRoot, syscall.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmounting %s: %w", cgroupRoot, err)

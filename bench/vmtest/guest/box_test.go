@@ -21,8 +21,7 @@ type box string
 const (
 	// open sees the machine's mount.
 	open box = ""
-	// private is a container of today: a cgroup namespace of its own, and the
-	// cgroups mounted again in it.
+	// private is a modern container: a cgroup namespace of its own, and the cgroups mounted again in it.
 	private box = "private"
 	// nested is private with the process in a group below its root: Docker in
 	// Docker, or systemd in a container.

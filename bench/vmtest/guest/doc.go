@@ -10,9 +10,8 @@
 // a group, with a box that says what can be seen of the cgroups. What it expects is
 // worked out by hand in a table of layouts.
 //
-// A test whose name begins with TestScope runs in the machine with systemd, and no
-// other does. It starts the command at a seat: as root in a service, or as a user
-// who has come in by a login, sits at a desktop, or has no manager that could help.
+// A test whose name begins with TestScope runs in the machine with systemd, and no other does. It starts the command at a seat: as root in
+// a service, or as a user who has logged in, sits at a desktop, or has no manager that could help.
 //
 // Nothing goes in but the machine's number of CPUs and its programs; what comes out
 // is the tests' result.

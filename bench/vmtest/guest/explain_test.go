@@ -221,7 +221,7 @@ func (s *subject) ask(line string) reading {
 
 // ---- where
 
-// A layout is a place with what is to be known about it.
+// A layout is a place with what has to be known about it.
 type layout struct {
 	name   string
 	limits []string // see makeChain; the last group is the process's
@@ -334,7 +334,7 @@ func (e explanation) inside() string {
 	}
 }
 
-// inside is what explain says of the view from inside where it is another one.
+// inside is what explain says about the view from inside where that differs.
 func (l layout) inside() string {
 	switch seen := l.sees.unthrottle; {
 	case l.blind:
@@ -386,7 +386,7 @@ func (l layout) expect(t *testing.T, name string) expectation {
 	return expectation{}
 }
 
-// rounded is the number that a rule makes of a limit.
+// rounded is the number that a rule turns a limit into.
 func (l layout) rounded(rule string, limit float64) int {
 	n := int(math.Ceil(limit))
 	switch {
@@ -402,8 +402,7 @@ func (l layout) rounded(rule string, limit float64) int {
 
 // ---- the tests
 
-// TestExplain holds what explain says against what programs really do: every
-// layout, every subject.
+// TestExplain compares what explain says with what programs really do: every layout, every subject.
 func TestExplain(t *testing.T) {
 	names := subjects(t)
 	for _, l := range layouts {
@@ -437,7 +436,7 @@ func value(e explanation) int {
 	return *g.Value
 }
 
-// checkExplanation holds a document against the layout and the program.
+// checkExplanation checks a document against the layout and the program.
 func checkExplanation(t *testing.T, l layout, name string, e explanation, real reading, want expectation, from string) {
 	t.Helper()
 	checkLimit(t, l, name, e, from)
@@ -478,7 +477,7 @@ func built(name string) (line, automaxprocs, unthrottle string) {
 	s := vmtest.Subjects[i]
 	line, automaxprocs, unthrottle = s.GoLine, "no", "no"
 	if strings.HasPrefix(s.Toolchain, "go"+line+".") {
-		line += " or later" // the newest that this Go knows is all that the file tells
+		line += " or later" // the newest that this Go knows is all that the file says
 	}
 	switch {
 	case strings.Contains(s.Import, "automaxprocs"):
@@ -506,7 +505,7 @@ func checkLimit(t *testing.T, l layout, name string, e explanation, from string)
 	}
 }
 
-// checkChoices looks at what every rule is said to find, and to make of it.
+// checkChoices checks what every rule is said to find, and what it does with that.
 func checkChoices(t *testing.T, l layout, name string, e explanation) {
 	t.Helper()
 	want := map[string]float64{

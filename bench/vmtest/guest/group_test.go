@@ -109,7 +109,7 @@ func (g group) command(path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// poll waits until ok, and reports whether it came to that.
+// poll waits until ok, and reports whether that happened.
 func poll(ok func() bool) bool {
 	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
 		if ok() {

@@ -76,7 +76,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// makeChain makes a group in each other, the first below the test's own.
+// makeChain makes groups, each in the one before, the first below the test's own.
 func makeChain(t *testing.T, limits []string) []group {
 	t.Helper()
 	var groups []group
@@ -97,7 +97,7 @@ func makeChain(t *testing.T, limits []string) []group {
 	return groups
 }
 
-// atMostCPUs is n as far as the machine has that many CPUs, and all for 0.
+// atMostCPUs is n, or all CPUs of the machine if it has fewer or n is 0.
 func atMostCPUs(n int) int {
 	if n == 0 {
 		return runtime.NumCPU()
@@ -114,8 +114,7 @@ func checkLimits(t *testing.T, what string, got view, state cgroup.State, cpus f
 	}
 }
 
-// checkLevels looks whether every level from the own one up to the root is there
-// with what its files say.
+// checkLevels checks that every level from the process's own up to the root is there with what its files say.
 func checkLevels(t *testing.T, got view, groups []group, limits []string) {
 	t.Helper()
 	type line struct{ dir, limit string }
@@ -137,8 +136,8 @@ func checkLevels(t *testing.T, got view, groups []group, limits []string) {
 	}
 }
 
-// A process that has ended but that nobody has waited for is in its cgroup still:
-// the kernel names it until the end, and most other files of the process are gone.
+// A process that has ended but has not been waited for is still in its cgroup: the kernel names it until the end, and most other files of
+// the process are gone.
 func TestZombie(t *testing.T) {
 	g := newGroup(t).child("own")
 	g.limit("150000 100000")

@@ -55,7 +55,7 @@ func TestHiddenLimit(t *testing.T) {
 	if l := observed(before.Seen, after.Seen); l.State != want {
 		t.Errorf("Observed says %v, want %v", l.State, want)
 	}
-	// GOMAXPROCS stays as it was: nothing is known that would be better.
+	// GOMAXPROCS stays unchanged: nothing better is known.
 	if n := a.ask(request{Op: "set", Policy: "go"}).Procs; n != before.Procs {
 		t.Errorf("Set changed GOMAXPROCS from %d to %d", before.Procs, n)
 	}
@@ -108,9 +108,8 @@ func TestContainerNestedGroup(t *testing.T) {
 	checkLimits(t, "from inside", a.do("look").Seen, cgroup.Limited, 1.5, cgroupRoot+"/inner")
 }
 
-// A contained process that looks at processes outside. The cgroup of one is beside
-// the namespace's root, and the kernel does not name what is above ("/../other").
-// The other is in the root of the hierarchy. The mounts of process 1 lead to both.
+// A contained process that looks at processes outside. The cgroup of one is next to the namespace's root, and the kernel does not name what
+// is above ("/../other"). The other is in the root of the hierarchy. The mounts of process 1 lead to both.
 func TestContainerLooksOutside(t *testing.T) {
 	top := newGroup(t)
 	g, other := top.child("own"), top.child("other")

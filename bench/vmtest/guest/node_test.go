@@ -170,7 +170,7 @@ func (a *nodeAgent) get(path string) (string, error) {
 	return string(text), err
 }
 
-// until waits until what the agent tells of a process is ok.
+// until waits until what the agent reports about a process is ok.
 func (a *nodeAgent) until(what string, pid int, ok func(*nodeProcess) bool) *nodeProcess {
 	a.t.Helper()
 	var text string
@@ -195,7 +195,7 @@ func (a *nodeAgent) until(what string, pid int, ok func(*nodeProcess) bool) *nod
 
 func seen(*nodeProcess) bool { return true }
 
-// TestNode runs the agent of kubectl unthrottle among the pods of a node, and compares what it tells with what the programs say.
+// TestNode runs the agent of kubectl unthrottle among the pods of a node, and compares what it reports with what the programs say.
 func TestNode(t *testing.T) {
 	top := newGroup(t)
 	slice := top.child("kubepods.slice")
@@ -234,7 +234,7 @@ func TestNode(t *testing.T) {
 	}
 	a := startNodeAgent(t, agentAt, self, own, shared, pinned, byFiles)
 
-	// check compares what each program says of itself, and whose it is.
+	// check compares what each program says about itself, and whose it is.
 	check := func(p *nodeProcess, says *subject, of *podAt, setBy string, cpus float64, from group) {
 		t.Helper()
 		if n := says.ask("").Procs; p.GOMAXPROCS.Value != n || p.GOMAXPROCS.Proof != "live" || p.SetBy != setBy {
@@ -314,7 +314,8 @@ func TestNode(t *testing.T) {
 	})
 }
 
-// TestSidecar runs what watches the trials of kubectl unthrottle tune in a container beside a server, each in a cgroup namespace of its own.
+// TestSidecar runs what watches the trials of kubectl unthrottle tune in a container next to a server, each in a cgroup namespace of its
+// own.
 func TestSidecar(t *testing.T) {
 	p := &podAt{uid: "60000000-0000-4000-8000-000000000006"}
 	p.group = newGroup(t).child("kubepods.slice").child("kubepods-pod" + strings.ReplaceAll(p.uid, "-", "_") + ".slice")

@@ -113,7 +113,7 @@ func TestRun(t *testing.T) {
 			if limited := slices.Contains(c.args, "--memory"); limited && (r.Needed < 1<<20 || r.Needed > r.PeakMemory) || !limited && r.Needed != 0 {
 				t.Errorf("%d bytes of %d without files", r.Needed, r.PeakMemory)
 			}
-			// What the host leaves of two and a half CPUs is not sure; of half a CPU it is enough.
+			// It isn't certain what the host leaves of two and a half CPUs; of half a CPU it leaves enough.
 			if c.cpus < 1 && r.ThrottledPeriods < 1 {
 				t.Errorf("it was not throttled: %+v", r)
 			}
@@ -137,8 +137,8 @@ func kernelHasPeak() bool {
 	return len(found) > 0
 }
 
-// TestRunInsideLimits starts the command where there are limits already. One above its group is in force if it is
-// smaller; one that the group is not held to is told as well.
+// TestRunInsideLimits starts the command where there are limits already. One above its group is in force if it is smaller; one that the
+// group is not held to is reported as well.
 func TestRunInsideLimits(t *testing.T) {
 	above := newGroup(t)
 	above.limit("50000 100000")
@@ -157,7 +157,7 @@ func TestRunInsideLimits(t *testing.T) {
 	}
 }
 
-// user is somebody without privileges.
+// user is a user without privileges.
 const user = 1000
 
 // TestRunDelegated gives a user a subtree, as systemd does with Delegate=. The user's command makes its group there.
@@ -206,7 +206,7 @@ func TestRunUnprivileged(t *testing.T) {
 	}
 }
 
-// TestRunKilled kills the command itself. Its program ends with it, and the next one takes the group away.
+// TestRunKilled kills the command itself. Its program ends with it, and the next one removes the group.
 func TestRunKilled(t *testing.T) {
 	g := newGroup(t)
 	leaf := g.child("leaf")
@@ -231,9 +231,9 @@ func TestRunKilled(t *testing.T) {
 	}
 }
 
-// TestRunLost takes the controller away from the group while the command runs, as systemd does when nothing of its own
-// needs it. The limit goes with it, and that must be said. The command stays below its limit: Linux 6.1 can forget to wake
-// what is throttled at this moment, for good.
+// TestRunLost removes the controller from the group while the command runs, as systemd does when nothing of its own needs it. The limit
+// goes with it, and that must be said. The command stays below its limit: Linux 6.1 can forget to wake what is throttled at this moment,
+// for good.
 func TestRunLost(t *testing.T) {
 	g := newGroup(t)
 	leaf := g.child("leaf")

@@ -30,12 +30,11 @@ type seat struct {
 var (
 	// service is root in the service that the tests are.
 	service = seat{}
-	// login is a user who has come in by ssh: in a scope of the system's, beside the
-	// user manager. Another process of the user's can't be moved from there to the
-	// manager's groups but by the system's manager, which is asked over the bus.
+	// login is a user who has come in by ssh: in a scope of the system's, next to the user manager. Only the system's manager, which is
+	// asked over the bus, can move another process of the user's from there to the manager's groups.
 	login = seat{before: []string{"systemd-run", "--scope", "--quiet", "--collect", "--slice=user-1000.slice", "--uid=1000", "--gid=1000", "--"}}
-	// desktop is a user in a group of the user manager's, as in a terminal window. With its weight the groups beside it
-	// have the cpu controller for as long as it lives.
+	// desktop is a user in a group of the user manager's, as in a terminal window. With its weight the groups next to it have the cpu
+	// controller for as long as it lives.
 	desktop = seat{delegated, []string{"systemd-run", "--user", "--scope", "--quiet", "--collect", "--property=CPUWeight=100", "--"}}
 	// stranger is a user whose manager has no cpu controller.
 	stranger = seat{uid: bare}
@@ -92,7 +91,7 @@ func startManager(t *testing.T, uid int) {
 	}
 }
 
-// checkThrottled holds a document against half a CPU.
+// checkThrottled checks a document against half a CPU.
 func checkThrottled(t *testing.T, r ran, kind string) {
 	t.Helper()
 	used := r.CPUSeconds / r.WallSeconds
@@ -204,7 +203,7 @@ func exitCodeOf(err error) int {
 	return -1
 }
 
-// TestScopeQuick has a program that may be gone, and its scope with it, before anybody could look.
+// TestScopeQuick has a program that may be gone, and its scope with it, before anyone could look.
 func TestScopeQuick(t *testing.T) {
 	needSystemd(t)
 	seen := 0

@@ -42,8 +42,7 @@ func TestThrottlingOwn(t *testing.T) {
 	}
 }
 
-// The quota is the parent's, so the parent counts. The own group has a controller,
-// and counts nothing.
+// The quota is the parent's, so the parent counts. The process's own group has a controller, and counts nothing.
 func TestThrottlingParent(t *testing.T) {
 	parent := newGroup(t).child("parent")
 	parent.limit("50000 100000")
@@ -99,7 +98,7 @@ func TestThrottlingNone(t *testing.T) {
 	}
 }
 
-// checkOwner looks whether the counters are those of the group with the quota.
+// checkOwner checks that the counters are those of the group with the quota.
 func checkOwner(t *testing.T, v view, owner group) {
 	t.Helper()
 	c := v.Throttling.Owner

@@ -50,8 +50,8 @@ func TestWatchFollowsOwnLimit(t *testing.T) {
 		t.Errorf("Watch called back %d times, want 5", n)
 	}
 
-	// Watch has ended: the runtime follows the own group again, for nothing here
-	// ever needed another number than the runtime's own.
+	// Watch has ended: the runtime follows the process's own group again, since nothing here ever needed a number other than the runtime's
+	// own.
 	a.do("unwatch")
 	g.limit("300000 100000")
 	a.untilProcs(3, "the runtime's own update after Watch")
@@ -107,10 +107,9 @@ func TestWatchFollowsMove(t *testing.T) {
 	a.expect("limited", 3, first.dir, 3)
 }
 
-// steady waits until the Go runtime has had time for some looks of its own, and
-// says whether GOMAXPROCS was n at the end. The runtime looks once a second at
-// most; a second process whose GOMAXPROCS nobody else sets is the clock: when the
-// runtime has followed three changes there, it has had its time here as well.
+// steady waits until the Go runtime has had time for some looks of its own, and says whether GOMAXPROCS was n at the end. The runtime looks
+// once a second at most; a second process, whose GOMAXPROCS nothing else sets, is the clock: when the runtime has followed three changes
+// there, it has had its time here as well.
 func (a *agent) steady(n int, clock group) {
 	a.t.Helper()
 	witness := clock.start()
@@ -128,9 +127,8 @@ func (a *agent) steady(n int, clock group) {
 	}
 }
 
-// The parent's limit and the own one give the same number, so the runtime's own
-// answer is right and stays in force. Then the own limit goes up. The runtime
-// follows that and knows nothing of the parent; Watch must bring it back.
+// The parent's limit and the group's own give the same number, so the runtime's own answer is right and stays in force. Then the group's
+// own limit goes up. The runtime follows that and knows nothing of the parent; Watch must bring it back.
 func TestWatchHoldsParentLimitAgainstRuntime(t *testing.T) {
 	top := newGroup(t)
 	parent, clock := top.child("parent"), top.child("clock")
@@ -161,8 +159,7 @@ func TestWatchHoldsAfterMoveAgainstRuntime(t *testing.T) {
 	a.steady(2, clock)
 }
 
-// When the runtime's answer is right already, Set touches nothing, and the runtime
-// goes on following the own group without Watch.
+// When the runtime's answer is right already, Set touches nothing, and the runtime goes on following its own group without Watch.
 func TestSetLeavesRuntimeUpdates(t *testing.T) {
 	g := newGroup(t).child("own")
 	g.limit("300000 100000")
@@ -179,8 +176,8 @@ func TestSetLeavesRuntimeUpdates(t *testing.T) {
 	a.untilProcs(runtime.NumCPU(), "the runtime's own update after Set")
 }
 
-// Set had to change GOMAXPROCS, because the limit is the parent's. Undo hands it
-// back to the runtime, which then follows the own group again.
+// Set had to change GOMAXPROCS, because the limit is the parent's. Undo hands it back to the runtime, which then follows its own group
+// again.
 func TestUndoBringsRuntimeUpdatesBack(t *testing.T) {
 	parent := newGroup(t).child("parent")
 	parent.limit("200000 100000")

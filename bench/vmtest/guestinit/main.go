@@ -27,8 +27,7 @@ import (
 )
 
 func main() {
-	// Whatever happens: PID 1 must not just exit, that is a kernel panic. (The
-	// host would see that too, but with less to read.)
+	// Whatever happens, PID 1 must not just exit: that is a kernel panic. (The host would see that too, but with less to read.)
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "guestinit: error:", err) // the console
 	}
@@ -54,8 +53,7 @@ func run() error {
 	return drain(port)
 }
 
-// underSystemd says that systemd is the first process. It has mounted all but a
-// folder that everybody may write to.
+// underSystemd says that systemd is the first process. It has mounted everything but a folder that everyone may write to.
 var underSystemd = os.Getpid() != 1
 
 var tmp = mount{"tmpfs", "/tmp"}
