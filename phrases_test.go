@@ -21,7 +21,9 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)\banew\b`), "again", true},
 	{regexp.MustCompile(`(?i)\bshall\b`), "will, is to, must", true},
 	{regexp.MustCompile(`(?i)\btakes? (it |them )?back\b`), "undoes, suppresses", true},
-	{regexp.MustCompile(`(?i)\b(is|are|was|were) told\b`), "is reported, shows, says", false},
+	{regexp.MustCompile(`(?i)\b(is|are|was|were) told\b`), "is reported, shows, says", true},
+	{regexp.MustCompile(`(?i)\bsomebody\b`), "someone; better: another user, the user", true},
+	{regexp.MustCompile(`(?i)[a-qs-z,;:.] nobody\b`), "no one; better: not … any", true}, // "the user nobody" is one
 	{regexp.MustCompile(`(?i)\bby whatever\b`), "however", false},
 	{regexp.MustCompile(`(?i)\bnobody (that|who)\b`), "no one who; better: not … anyone", false},
 	{regexp.MustCompile(`(?i)\bthat there is none of\b`), "that is missing", false},

@@ -91,7 +91,7 @@ var noImport = []struct{ in, path, why string }{
 	{"library", "net", "the library reads files only"},
 	{"library", "net/http", "the library reads files only"},
 	{"library", "os/exec", "the library starts nothing"},
-	{"library", "os/signal", "the library listens to nobody"},
+	{"library", "os/signal", "the library listens to no one"},
 	{"/cmd/internal/show/render", "os", "a renderer writes to an io.Writer"},
 	{"/cmd/internal/show/render", module + "/cmd/internal/show/report", "a renderer knows no verb"},
 	{"/cmd/internal/show/view", "os", "a sheet is made from a document"},
@@ -114,7 +114,7 @@ var opening = map[string][]string{
 	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2", "Stat", "Lstat", "Readlink"},
 }
 
-// believing are functions that believe what a program's file says of itself. Nothing at all calls them for one that somebody else made.
+// believing are functions that believe what a program's file says of itself. Nothing at all calls them for one that someone else made.
 var believing = map[string][]string{
 	"debug/elf":       {"NewFile", "Open"},
 	"debug/buildinfo": {"Read", "ReadFile"},
@@ -125,7 +125,7 @@ var openers = map[string]string{
 	"cgroup/system_linux.go: syscall.Open":                       "what a program reads of itself, and what its own mounts show",
 	"cgroup/system_linux.go: syscall.Stat":                       "the same",
 	"cmd/internal/diagnose/attach/page.go: os.Stat":              "a file that the user names",
-	"cmd/internal/diagnose/heartbeat/join_linux.go: unix.Openat": "a cgroup to write to, below a mount of our own that nobody else sees",
+	"cmd/internal/diagnose/heartbeat/join_linux.go: unix.Openat": "a cgroup to write to, below a mount of our own that no one else sees",
 	"cmd/internal/limit/sidecar/expire.go: os.ReadFile":          "the token that a pod has for itself",
 	"cmd/internal/process/procs/program.go: os.Open":             "a program that the user names",
 	"cmd/internal/process/procs/program.go: buildinfo.Read":      "parses an open file of another format, within a budget",

@@ -2,7 +2,7 @@
 // errors and other people's text become text of ours, and how are other users' files and servers opened? It knows nothing of Go programs,
 // limits or measurements. Everything else may use it.
 //
-//	plain     somebody else's text, made safe to print
+//	plain     other people's text, made safe to print
 //	input     a file that the user named, read within bounds
 //	hint      what to do about an error
 //	ours      files and directories that no one else may touch

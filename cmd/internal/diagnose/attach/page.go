@@ -167,7 +167,7 @@ func (p Page) ask(ctx context.Context, far *Far, u *url.URL) (io.ReadCloser, err
 	case res.StatusCode == http.StatusNotFound:
 		return nil, p.failed(ctx, u, err, `the program has to import _ "net/http/pprof", and to serve http.DefaultServeMux there`)
 	case strings.Contains(string(text), "already"):
-		return nil, p.failed(ctx, u, err, "somebody else is taking a "+p.kind+" of it: there can be one at a time")
+		return nil, p.failed(ctx, u, err, "another client is taking a "+p.kind+" of it: there can be only one at a time")
 	case strings.Contains(string(text), "WriteTimeout"):
 		return nil, p.failed(ctx, u, err, "--for has to be less than the server's WriteTimeout")
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:

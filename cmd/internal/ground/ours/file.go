@@ -6,4 +6,4 @@ import "errors"
 const unfinished = ".unthrottle-unfinished-"
 
 // errSwapped is the error of a name that no longer names what was made under it.
-var errSwapped = errors.New("somebody has put something else in its place meanwhile: nothing was changed")
+var errSwapped = errors.New("something else was put in its place meanwhile: nothing was changed")

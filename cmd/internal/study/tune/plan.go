@@ -496,7 +496,7 @@ func (s *Study) checkPlan() error {
 	case p.Kind != ServerKind && p.Kind != JobKind && p.Kind != GoBenchKind:
 		return fmt.Errorf("there is no kind %q of programs", p.Kind)
 	case p.Foreign() && (p.Kind != ServerKind || p.AsksLimit()):
-		return errors.New("a load of somebody else's is for a server under one limit")
+		return errors.New("another program's load is for a server under one limit")
 	case !(p.CPUs >= 0 && p.CPUs <= mostCPUs):
 		return fmt.Errorf("bad limit of %v CPUs", p.CPUs)
 	case !(p.Rate >= 0 && p.Rate <= mostRate):

@@ -144,7 +144,7 @@ func (c *Conn) take(h header, payload []byte) error {
 	case frameWindow:
 		return c.takeWindow(h, payload, call)
 	case framePush, frameContinuation:
-		return bad("a frame that nobody asked for")
+		return bad("an unrequested frame")
 	}
 	return nil
 }

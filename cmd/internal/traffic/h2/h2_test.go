@@ -235,7 +235,7 @@ func TestScripts(t *testing.T) {
 		{"cut short", [][]byte{frameHead(100, frameHeaders, 0, 1), head}, "EOF"},
 		{"another's answer", [][]byte{whole(frameHeaders, all, 3, head)}, "a request that was not sent"},
 		{"another's body", [][]byte{whole(frameData, 0, 3, head)}, "a request that was not sent"},
-		{"a push", [][]byte{whole(framePush, flagEndHeaders, 1, head)}, "nobody asked for"},
+		{"a push", [][]byte{whole(framePush, flagEndHeaders, 1, head)}, "an unrequested frame"},
 		{"an even number", [][]byte{whole(frameHeaders, all, 2, head)}, "a head of nothing"},
 		{"a head that breaks off", [][]byte{whole(frameHeaders, 0, 1, head), whole(framePing, 0, 0, make([]byte, 8))}, "a head breaks off"},
 		{"a head that never ends", slicesOf(whole(frameHeaders, 0, 1, nil), whole(frameContinuation, 0, 1, nil), maxHead/9+1), "the answer's head has more than"},

@@ -36,7 +36,7 @@ func main() {
 	case len(os.Args) == 3 && os.Args[1] == "run":
 		err = run(os.Args[2])
 	default:
-		err = errors.New("package clustertest starts this, nobody else has a use for it")
+		err = errors.New("only package clustertest starts this")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "node:", err)

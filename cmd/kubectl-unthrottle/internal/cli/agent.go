@@ -114,7 +114,7 @@ func newAgent(stdio verb.IO) *cobra.Command {
 // look looks once. Its reader names the containers: kubectl unthrottle audit --once.
 func (o *agentVerb) look(ctx context.Context) error {
 	if o.ask != askNobody {
-		return hint.Usage("kubectl unthrottle agent --once --pods none", "--once asks nobody for the pods")
+		return hint.Usage("kubectl unthrottle agent --once --pods none", "--once does not ask for the pods")
 	}
 	if err := o.begin(); err != nil {
 		return err

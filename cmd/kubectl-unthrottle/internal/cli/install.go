@@ -73,7 +73,7 @@ func newInstall(stdio verb.IO) *cobra.Command {
 		flags.BoolVar(&o.dryRun, "dry-run", false, "write the objects as YAML, without asking a cluster")
 		flags.StringVarP(&o.file, "output", "o", "", "FILE\twrite them to this file")
 		verb.Duration(flags, &o.wait, "wait", 0, "D\twait at most this long until an agent is ready on each node")
-		flags.BoolVar(&o.force, "force-conflicts", false, "take over fields that somebody else has set")
+		flags.BoolVar(&o.force, "force-conflicts", false, "take over fields that another manager has set")
 		o.live.server(l, flags)
 		return func(ctx context.Context, args []string) error {
 			if err := verb.NoArgs(l.Cmd, args); err != nil {

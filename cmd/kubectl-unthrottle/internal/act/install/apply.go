@@ -167,9 +167,9 @@ func (c *Cluster) failed(doing string, err error, begun bool) error {
 	switch {
 	case apierrors.IsForbidden(err):
 		next = []string{"it takes rights to make namespaces, cluster roles and a DaemonSet: kubectl auth can-i '*' '*' --all-namespaces; " +
-			"kubectl unthrottle install --dry-run writes YAML for somebody who has them"}
+			"kubectl unthrottle install --dry-run writes YAML for someone who has them"}
 	case apierrors.IsConflict(err):
-		next = []string{"somebody else has set these fields; --force-conflicts takes them over"}
+		next = []string{"another manager has set these fields; --force-conflicts takes them over"}
 	case apierrors.IsNotFound(err) && strings.Contains(doing, "monitoring.coreos.com"):
 		next = []string{"Prometheus' operator is not installed here: leave --operator out"}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), strings.Contains(err.Error(), "field not declared in schema"):

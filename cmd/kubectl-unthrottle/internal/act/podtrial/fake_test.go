@@ -50,11 +50,12 @@ type fake struct {
 	still    func(load int) bool // the meter stands still in the nth load, from 1
 	loads    int
 
-	seesHost bool    // the meter reports the node's CPU time, and how long threads waited
-	others   float64 // CPUs that are used there besides all pods
-	sidecar  float64 // and by another container of each pod of a server, whose group the meter may not see
-	abreast  int     // servers that ran at the same time
-	apart    bool    // what is loaded at the same time is loaded one after the other
+	seesHost bool       // the meter reports the node's CPU time, and how long threads waited
+	others   float64    // CPUs that are used there besides all pods
+	gone     []*fakePod // windows of servers that were deleted: the node has counted them
+	sidecar  float64    // and by another container of each pod of a server, whose group the meter may not see
+	abreast  int        // servers that ran at the same time
+	apart    bool       // what is loaded at the same time is loaded one after the other
 }
 
 type fakePod struct {
@@ -304,7 +305,11 @@ func (f *fake) delete(w http.ResponseWriter, path string) {
 			len(owners) > 0 && text(owners[0], "uid") == uid {
 			delete(f.objects, p)
 			if text(other, "kind") == "Job" {
-				delete(f.pods, text(other, "metadata", "name"))
+				name := text(other, "metadata", "name")
+				if pod := f.pods[name]; pod != nil {
+					f.gone = append(f.gone, pod.windows...)
+				}
+				delete(f.pods, name)
 			}
 		}
 	}
@@ -395,7 +400,7 @@ func (f *fake) meter(b *bytes.Buffer, p *fakePod, since time.Time) {
 			var ran time.Duration
 			if f.seesHost {
 				used := f.others + w.rate*f.cpu + f.sidecar
-				for _, other := range f.beside(p) {
+				for _, other := range append(f.beside(p), f.gone...) {
 					if other.begin.Equal(w.begin) {
 						used += other.rate*f.cpu + f.sidecar
 					}

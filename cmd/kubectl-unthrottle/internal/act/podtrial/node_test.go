@@ -433,7 +433,7 @@ func (c nodes) trouble(t *testing.T) {
 		"deleted": {func(namespace, pod string) error {
 			_, _, err := c.Kubectl("delete", "pod", "-n", namespace, pod, "--wait=false")
 			return err
-		}, []string{"somebody deleted pod "}},
+		}, []string{" was deleted"}},
 		"evicted": {func(namespace, pod string) error {
 			_, _, err := c.KubectlInput(fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": %q, "name": %q}}`, namespace, pod),
 				"create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+"/eviction", "-f", "-")

@@ -347,7 +347,7 @@ func (x *Session) over(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if p == nil {
-		return false, trouble(true, "", "the server's pod %s on node %s is gone: somebody deleted it, or the node was lost", x.pod.Metadata.Name, x.pod.Spec.NodeName)
+		return false, trouble(true, "", "the server's pod %s on node %s is gone: it was deleted, or the node was lost", x.pod.Metadata.Name, x.pod.Spec.NodeName)
 	}
 	var own *Fault
 	switch err := p.Judge(); {

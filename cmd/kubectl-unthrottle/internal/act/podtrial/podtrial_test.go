@@ -304,7 +304,7 @@ func TestTroubles(t *testing.T) {
 				}
 				return o
 			}
-		}, err: "somebody deleted pod run-1-x"},
+		}, err: "pod run-1-x was deleted"},
 		"no room in the quota": {prepare: func(f *fake) {
 			f.events["run-1"] = `Error creating: pods "run-1-x" is forbidden: exceeded quota: q, requested: limits.cpu=1`
 		}, err: "the quota has no room for a trial: exceeded quota: q, requested: limits.cpu=1"},

@@ -253,7 +253,7 @@ func (p *Pod) taken() error {
 		return trouble(true, "kubectl describe node "+p.Spec.NodeName, "node %s does not report any more", p.Spec.NodeName)
 	}
 	if p.Metadata.DeletionTimestamp != nil {
-		return trouble(true, "", "somebody deleted pod %s", p.Metadata.Name)
+		return trouble(true, "", "pod %s was deleted", p.Metadata.Name)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 			later: true, want: "node n1 does not report any more", hint: "kubectl describe node n1",
 		},
 		"the node is full":    {pod: "{spec: {nodeName: n1}, status: {phase: Failed, reason: OutOfcpu, message: enough said}}", later: true, want: "node n1 has no room for the pod: enough said", hint: "--node"},
-		"deleted":             {pod: "{metadata: {name: run-1-x, deletionTimestamp: 2026-01-02T03:04:05Z}, status: {phase: Running, containerStatuses: [" + running + "]}}", later: true, want: "somebody deleted pod run-1-x"},
+		"deleted":             {pod: "{metadata: {name: run-1-x, deletionTimestamp: 2026-01-02T03:04:05Z}, status: {phase: Running, containerStatuses: [" + running + "]}}", later: true, want: "pod run-1-x was deleted"},
 		"the deadline":        {pod: "{status: {phase: Failed, reason: DeadlineExceeded}}", later: true, want: "the pod was there for longer than a run may take"},
 		"nobody knows":        {pod: "{status: {phase: Failed, reason: Odd, message: thing}}", later: true, want: "the pod failed: Odd: thing"},
 		"lost by its kubelet": {pod: "{status: {containerStatuses: [{name: server, state: {terminated: {exitCode: 137, reason: ContainerStatusUnknown}}}]}}", later: true, want: "the node lost sight of container server"},

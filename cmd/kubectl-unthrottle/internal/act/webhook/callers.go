@@ -67,7 +67,7 @@ func (c *Callers) ask(config *tls.Config) *tls.Config {
 	asking.ClientAuth = tls.RequireAndVerifyClientCert
 	asking.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(c.Names) > 0 && !slices.Contains(c.Names, s.PeerCertificates[0].Subject.CommonName) {
-			return errors.New("the client's certificate is for somebody else")
+			return errors.New("the client's certificate is for another client")
 		}
 		return nil
 	}

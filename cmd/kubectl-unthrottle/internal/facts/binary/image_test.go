@@ -216,7 +216,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Several images in one file are told apart by their names.
+// Several images in one file are distinguished by their names.
 func TestSeveral(t *testing.T) {
 	l := layer(t, item{"app", small})
 	text := `[{"Config":"c.json","RepoTags":["a:1"],"Layers":["l"]},{"Config":"c.json","RepoTags":["b:1"],"Layers":["l"]}]`

@@ -86,7 +86,7 @@ type answer struct {
 var (
 	yes       = answer{code: http.StatusOK}
 	noToken   = answer{http.StatusUnauthorized, "who asks? A token is missing: Authorization: Bearer, or " + Header + " through the API server's proxy"}
-	noUser    = answer{http.StatusUnauthorized, "the API server does not know the token, or it is for somebody else than " + Audience}
+	noUser    = answer{http.StatusUnauthorized, "the API server does not know the token, or it is not for " + Audience}
 	busy      = answer{http.StatusServiceUnavailable, "too many ask with tokens that are not known yet: ask again in two seconds"}
 	noServer  = answer{http.StatusServiceUnavailable, "the API server can't be asked who this is: ask again in two seconds"}
 	forbidden = func(user, path string) answer {

@@ -1,4 +1,4 @@
-// Command busy computes without end on as many goroutines as it is told, and serves net/http/pprof.
+// Command busy computes without end on as many goroutines as asked, and serves net/http/pprof.
 package main
 
 import (
