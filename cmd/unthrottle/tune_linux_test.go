@@ -753,7 +753,7 @@ func TestKernelTuneAtOnce(t *testing.T) {
 		}
 		t.Logf("try %d: %s", try+1, d.AtOnce.InTurn)
 	}
-	t.Skip("in no try the server was beside itself what it is alone")
+	t.Skip("in no try the server was next to a copy of itself what it is alone")
 }
 
 func TestTuneInterrupted(t *testing.T) {

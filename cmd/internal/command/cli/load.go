@@ -127,9 +127,9 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 	case len(args) == 1 && o.requests.File != "":
 		return nil, hint.Usage("use one of them", "a URL and --targets cannot be used together")
 	case closed && p.Burst > 0:
-		return nil, hint.Usage("add --rate", "--burst says how the requests of a rate are spread, and without --rate there is none")
+		return nil, hint.Usage("add --rate", "--burst says how the requests of a rate are spread, and needs --rate")
 	case p.Rush > 0 && (closed || p.WarmUp == 0):
-		return nil, hint.Usage("add --rate and --warmup", "--rush says how the warm-up of a rate begins, and there is none")
+		return nil, hint.Usage("add --rate and --warmup", "--rush says how the warm-up of a rate begins, and needs --rate and --warmup")
 	case o.rateFile == "-" && (o.requests.Data == "@-" || o.requests.File == "-"):
 		return nil, hint.Usage("name a file for one of them", "stdin can't be both the arrivals and what is sent")
 	case o.rateFile != "" && (o.flags.Given("arrivals") || p.Burst > 0):
@@ -137,9 +137,9 @@ func (o *loader) session(ctx context.Context, args []string) (*loadtest.Session,
 	case o.findMax && p.From > 0:
 		return nil, hint.Usage("--rate 500 begins with that rate", "--find-max looks for one rate, and %v/s to %v/s are many", o.rate.From, o.rate.To)
 	case closed && o.flags.Given("arrivals"):
-		return nil, hint.Usage("add --rate", "--arrivals says how the requests of a rate are spread, and without --rate there is none")
+		return nil, hint.Usage("add --rate", "--arrivals says how the requests of a rate are spread, and needs --rate")
 	case o.findMax && o.slo == "":
-		return nil, hint.Usage("unthrottle load URL --find-max --slo p99=50ms", "--find-max looks for the highest rate that holds an SLO, and there is none")
+		return nil, hint.Usage("unthrottle load URL --find-max --slo p99=50ms", "--find-max looks for the highest rate that holds an SLO, and needs --slo")
 	}
 	if !o.flags.Given("seed") {
 		p.Seed = rand.Uint64() >> 32 // short enough to be typed
@@ -333,7 +333,7 @@ func outcomeOf(d *report.Load) error {
 // played says of recorded arrivals that are played in each window how many there are a second, how long they last, and the file's sum.
 func played(ctx context.Context, file string) (rate float64, lasts time.Duration, sum string, err error) {
 	if file == "-" {
-		return 0, 0, "", hint.Usage("write it to a file, and name that", "the arrivals are played again and again, and can't be read from stdin each time")
+		return 0, 0, "", hint.Usage("write it to a file, and name that", "the arrivals are played several times, and can't be read from stdin each time")
 	}
 	var p load.Plan
 	sum, err = recorded(ctx, file, nil, 0, &p)

@@ -94,7 +94,7 @@ func (p *profiler) parse(args []string) (err error) {
 	case given("units") != given("base-units"):
 		return hint.Usage("give both", "--units and --base-units go together")
 	case given("units") && p.base == "":
-		return hint.Usage("add --base FILE", "--units is for comparing with a base, and there is none")
+		return hint.Usage("add --base FILE", "--units is for comparing with a base, and needs --base")
 	case given("units") && !(p.units > 0 && p.baseUnits > 0 && p.units < 1e15 && p.baseUnits < 1e15):
 		return hint.Usage("--units 68014 --base-units 36374", "--units=%g and --base-units=%g are not amounts of work", p.units, p.baseUnits)
 	}

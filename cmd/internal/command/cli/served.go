@@ -56,7 +56,7 @@ func (o *serverOptions) names() []string {
 // readsStdin refuses what can be read only once.
 func (o *serverOptions) readsStdin(verb string) error {
 	if o.requests.File == "-" || o.requests.Data == "@-" {
-		return hint.Usage("write it to a file, and name that", "%s sends it again and again, and can't read it from stdin each time", verb)
+		return hint.Usage("write it to a file, and name that", "%s sends it many times, and can't read it from stdin each time", verb)
 	}
 	return nil
 }

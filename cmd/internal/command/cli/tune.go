@@ -269,7 +269,7 @@ func (t *tuner) checkSubject(args, command []string) error {
 	case builtin && t.server.requests.File != "":
 		return hint.Usage("unthrottle tune --targets "+t.server.requests.File+" -- SERVER", "--targets says what to send to a server of yours: which program is it?")
 	case builtin && strings.Contains(url, "://"):
-		return hint.Usage("unthrottle tune --url "+url+" -- SERVER", "tune starts the server itself, again and again: which program is it?")
+		return hint.Usage("unthrottle tune --url "+url+" -- SERVER", "tune starts the server itself, many times: which program is it?")
 	}
 	return t.server.readsStdin("tune")
 }

@@ -128,7 +128,7 @@ func (t *Tune) Check(p tune.Plan) error {
 		return hint.Usage("--load-burst 20", "--load-burst=%d: %d requests at once are the most", p.Burst, load.MostBurst)
 	}
 	if p.Burst > 1 && (p.Kind != tune.ServerKind || p.Conns > 0 && p.Rate == 0) {
-		return hint.Usage("leave --conns out, or --load-burst", "--load-burst says how the requests of a rate are spread, and there is none")
+		return hint.Usage("leave --conns out, or --load-burst", "--load-burst says how the requests of a rate are spread, and needs a rate")
 	}
 	check := search.TuneConfig{Current: 1, Candidates: p.Procs, Objective: p.Objective, Margin: p.Margin, TailMargin: p.Tail, Pairs: p.Pairs, MaxBlocks: p.Blocks}
 	if _, err := search.NewTune(check); err != nil {

@@ -179,9 +179,9 @@ func (x *execution) unlike(base Setting, alone, beside []Run) string {
 		}
 		if is := median(beside) / median(alone); !(is < 1+alike && is > 1/(1+alike)) {
 			if is > 0 && !math.IsInf(is, 0) {
-				return fmt.Sprintf("beside itself its %s is %s of what it is alone", cmp.Or(m.About, m.Unit), quantity.WholeShare(is))
+				return fmt.Sprintf("next to a copy of itself its %s is %s of what it is alone", cmp.Or(m.About, m.Unit), quantity.WholeShare(is))
 			}
-			return fmt.Sprintf("beside itself its %s is not known", cmp.Or(m.About, m.Unit))
+			return fmt.Sprintf("next to a copy of itself its %s is not known", cmp.Or(m.About, m.Unit))
 		}
 	}
 	return ""
@@ -198,10 +198,10 @@ func Unfit(runs []Run, uses float64, cpus int) string {
 	used, others := 0.0, 0.0
 	for _, r := range runs {
 		if r.Error != "" {
-			return "one failed beside the others: " + r.Error
+			return "one failed next to the others: " + r.Error
 		}
 		if slices.ContainsFunc(r.Marks, func(m string) bool { return strings.HasPrefix(m, MarkLoad) }) {
-			return "beside the others a load was not sent as planned"
+			return "next to the others a load was not sent as planned"
 		}
 		if cpu, known := CPUTime.Of(r.Metrics); known && r.Seconds > 0 {
 			used += cpu / r.Seconds

@@ -148,12 +148,12 @@ func TestInTurn(t *testing.T) {
 		"what loads it":     {cpus: 4, uses: 1, loads: 0.5, why: "two of them take 3 CPUs, which is more than 60 % of 4 CPUs"},
 		"not known":         {cpus: 4, why: "how many CPUs one of them needs is not known"},
 		"harm":              {cpus: 8, uses: 1, harm: "it writes /var/lib/data", why: "it writes /var/lib/data"},
-		"slower beside":     {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { times(runs, 1.3) }, why: "beside itself its time of an operation is 130 % of what it is alone"},
-		"faster beside":     {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { times(runs, 0.8) }, why: "beside itself its time of an operation is 80 % of what it is alone"},
+		"slower beside":     {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { times(runs, 1.3) }, why: "next to a copy of itself its time of an operation is 130 % of what it is alone"},
+		"faster beside":     {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { times(runs, 0.8) }, why: "next to a copy of itself its time of an operation is 80 % of what it is alone"},
 		"a little slower":   {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { times(runs, 1.1) }},
-		"fails beside":      {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { runs[1].Error = "address already in use" }, why: "one failed beside the others: address already in use"},
+		"fails beside":      {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { runs[1].Error = "address already in use" }, why: "one failed next to the others: address already in use"},
 		"others":            {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { runs[0].Others = 6 }, why: "with others 8 CPUs of 8 CPUs were used", turned: 4},
-		"a load that fails": {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { runs[1].Marks = []string{MarkLoad + ": late"} }, why: "beside the others a load was not sent as planned"},
+		"a load that fails": {cpus: 8, uses: 1, beside: func(_ []Setting, _ int, runs []Run) { runs[1].Marks = []string{MarkLoad + ": late"} }, why: "next to the others a load was not sent as planned"},
 	} {
 		m := &shared{fake: fake{value: flat}, uses: c.uses, loads: c.loads, harm: c.harm, beside: c.beside}
 		p := builds(4, "A")

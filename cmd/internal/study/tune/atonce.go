@@ -101,7 +101,7 @@ func (l *look) calibrate(ctx context.Context) error {
 			a.refuse("the budget left no time to see whether there is room")
 			return nil
 		}
-		l.tell("running it beside itself, to see whether there is room")
+		l.tell("running it next to a copy of itself, to see whether there is room")
 		l.seed++
 		shot.Seed = l.seed
 		began := l.lab.Clock()
@@ -112,14 +112,14 @@ func (l *look) calibrate(ctx context.Context) error {
 		took := l.lab.Clock().Sub(began)
 		why := ""
 		if err != nil {
-			why = "a second one failed beside it: " + firstLine(err.Error())
+			why = "a second one failed next to it: " + firstLine(err.Error())
 		} else {
 			why = l.unlike(l.main, windows)
 		}
 		disturbed := func(w trial.Window) bool { return !l.counts(w) }
 		if (why != "" || len(alone) > 0) && err == nil && !slices.ContainsFunc(windows, disturbed) {
 			if len(alone) < mostLooks && l.spare(long) {
-				l.tell("running it alone with the same requests, as beside itself it behaved differently")
+				l.tell("running it alone with the same requests, as it behaved differently next to a copy of itself")
 				one, err := l.fresh(ctx, shot, 1)
 				if ctx.Err() != nil {
 					return ctx.Err()
@@ -184,7 +184,7 @@ func (x *execution) besideItself(ctx context.Context, p *Pilot) error {
 	if a.Most, a.Why = x.room(0); a.Most == 0 {
 		return nil
 	}
-	x.tell("running it beside itself, to see whether there is room")
+	x.tell("running it next to a copy of itself, to see whether there is room")
 	const mostTries = 3 // as long as others use the CPUs
 	for range mostTries {
 		if !x.spare(time.Duration(2 * p.PerRun * float64(time.Second))) {
@@ -272,11 +272,11 @@ func (l *look) unlike(alone trial.Window, windows []trial.Window) string {
 	for _, w := range windows {
 		switch {
 		case !w.Valid:
-			return "beside itself the load was not sent as planned"
+			return "next to a copy of itself the load was not sent as planned"
 		case !l.undisturbed(w):
 			return besideOthers
 		case lab.ErrorShare.In(w.Metrics) > lab.ErrorShare.In(alone.Metrics)+0.01:
-			return "beside itself its requests failed"
+			return "next to a copy of itself its requests failed"
 		}
 		if why := l.p.AtOnce.short(w.Waits); why != "" {
 			return why
@@ -304,7 +304,7 @@ func differ(alone map[string]float64, beside []map[string]float64, in []likeness
 			values = append(values, m.measure.In(b))
 		}
 		if low, high := slices.Min(values), slices.Max(values); !(low > 0) || high/low-1 > m.most {
-			return fmt.Sprintf("beside itself its %s differs by %s from what it is alone", m.name, quantity.WholeShare(high/cmp.Or(low, math.Inf(1))-1))
+			return fmt.Sprintf("next to a copy of itself its %s differs by %s from what it is alone", m.name, quantity.WholeShare(high/cmp.Or(low, math.Inf(1))-1))
 		}
 	}
 	return ""
@@ -318,7 +318,7 @@ func (a *AtOnce) short(waits float64) string {
 	case waits <= waitMore*a.Waits+waitLeast:
 		return ""
 	}
-	return fmt.Sprintf("beside others it waits %.1f s for each second that it runs; alone, %.1f s", waits, a.Waits)
+	return fmt.Sprintf("next to others it waits %.1f s for each second that it runs; alone, %.1f s", waits, a.Waits)
 }
 
 // InTurn says why runs take turns that could have been at the same time; "": they are.
@@ -373,7 +373,7 @@ func (x *execution) wholeBlock(ctx context.Context, t *search.Tune, load int, ne
 			lost += took
 			continue
 		case err != nil: // if running alongside others isn't the cause, it comes again when alone
-			return lost + took, "one could not be run beside the others: " + trial.Why(err), nil
+			return lost + took, "one could not be run next to the others: " + trial.Why(err), nil
 		}
 		if inTurn := x.unfit(made); inTurn != "" {
 			return lost + took, inTurn, nil
@@ -448,9 +448,9 @@ func (x *execution) unfit(made []Run) string {
 		why := ""
 		switch {
 		case r.Error != "":
-			why = "one failed beside the others: " + firstLine(r.Error)
+			why = "one failed next to the others: " + firstLine(r.Error)
 		case !r.Valid:
-			why = "beside the others a load was not sent as planned"
+			why = "next to the others a load was not sent as planned"
 		case r.Search.Candidate() == search.Candidate{Procs: x.Pilot.Procs}:
 			why = x.Pilot.AtOnce.short(r.Waits)
 		}

@@ -151,7 +151,7 @@ func TestNotAtOnce(t *testing.T) {
 				}
 				return nil
 			}
-		}, why: "a second one failed beside it: the port is taken"},
+		}, why: "a second one failed next to it: the port is taken"},
 		"nobody sees its waits": {beside: func(_ *world, _ int, got *trial.Window) { got.Waits = 0 }, why: waitsUnseen},
 		"nor then": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
@@ -162,22 +162,22 @@ func TestNotAtOnce(t *testing.T) {
 			if running > 1 {
 				got.Waits = 3
 			}
-		}, why: "beside others it waits 3.0 s for each second that it runs; alone, 0.5 s"},
+		}, why: "next to others it waits 3.0 s for each second that it runs; alone, 0.5 s"},
 		"another CPU time": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
 				lab.CPUPerRequest.Set(got.Metrics, 1.3*lab.CPUPerRequest.In(got.Metrics))
 			}
-		}, why: "beside itself its CPU per request differs by 3"},
+		}, why: "next to a copy of itself its CPU per request differs by 3"},
 		"another p50": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
 				lab.P50.Set(got.Metrics, 2*lab.P50.In(got.Metrics))
 			}
-		}, why: "beside itself its p50 differs by 1"},
+		}, why: "next to a copy of itself its p50 differs by 1"},
 		"failures": {beside: func(_ *world, running int, got *trial.Window) {
 			if running > 1 {
 				lab.ErrorShare.Set(got.Metrics, 0.5)
 			}
-		}, why: "beside itself its requests failed"},
+		}, why: "next to a copy of itself its requests failed"},
 	} {
 		s, _, _ := abreast(t, c.plan, 8, c.change, c.beside)
 		if a := s.Pilot.AtOnce; a.Most != 0 || !strings.HasPrefix(a.Why, c.why) || strings.Contains(a.Why, "\n") {
@@ -264,7 +264,7 @@ func TestTurns(t *testing.T) {
 	if turned < 1 || w.most < 2 {
 		t.Fatalf("run %d is the first alone, %d at once", turned, w.most)
 	}
-	if r := s.Runs[turned]; r.InTurn != "beside others it waits 3.0 s for each second that it runs; alone, 0.5 s" || r.Lost == 0 || r.Lost >= r.Seconds {
+	if r := s.Runs[turned]; r.InTurn != "next to others it waits 3.0 s for each second that it runs; alone, 0.5 s" || r.Lost == 0 || r.Lost >= r.Seconds {
 		t.Errorf("%q, %v of %v s lost", r.InTurn, r.Lost, r.Seconds)
 	}
 	for i, r := range s.Runs {
@@ -317,7 +317,7 @@ func TestAtOnceFails(t *testing.T) {
 				}
 			}
 		}
-		if !strings.HasPrefix(s.InTurn(), "one failed beside the others: no such luck") {
+		if !strings.HasPrefix(s.InTurn(), "one failed next to the others: no such luck") {
 			t.Errorf("%d fails: %q", procs, s.InTurn())
 		}
 	}
@@ -375,8 +375,8 @@ func TestAtOnceByWindow(t *testing.T) {
 		why string
 	}{
 		"unseen":        {&trial.Unseen{Why: "the meter stood still"}, 1, ""},
-		"always unseen": {&trial.Unseen{Why: "the meter stood still"}, 100, "one could not be run beside the others: the meter stood still"},
-		"no room":       {errors.New("no node took the pod\nreally"), 1, "one could not be run beside the others: no node took the pod"},
+		"always unseen": {&trial.Unseen{Why: "the meter stood still"}, 100, "one could not be run next to the others: the meter stood still"},
+		"no room":       {errors.New("no node took the pod\nreally"), 1, "one could not be run next to the others: no node took the pod"},
 	} {
 		left := c.n
 		s, _, _ := abreast(t, Plan{}, 8, func(w *world) {
@@ -539,9 +539,9 @@ func TestJobsInTurn(t *testing.T) {
 		from   int // the call at the same time that turns it
 	}{
 		"no room":      {cpus: 3, why: "two of them take 2 CPUs, which is more than 60 % of 3 CPUs"},
-		"slower":       {cpus: 8, beside: func(_ int, runs []lab.Run) { slower(runs, lab.WallTime) }, why: "beside itself its time differs by "},
-		"dearer":       {cpus: 8, beside: func(_ int, runs []lab.Run) { slower(runs, lab.CPUTime) }, why: "beside itself its CPU time differs by "},
-		"fails":        {cpus: 8, beside: func(_ int, runs []lab.Run) { runs[1].Error = "taken\nreally" }, why: "one failed beside the others: taken"},
+		"slower":       {cpus: 8, beside: func(_ int, runs []lab.Run) { slower(runs, lab.WallTime) }, why: "next to a copy of itself its time differs by "},
+		"dearer":       {cpus: 8, beside: func(_ int, runs []lab.Run) { slower(runs, lab.CPUTime) }, why: "next to a copy of itself its CPU time differs by "},
+		"fails":        {cpus: 8, beside: func(_ int, runs []lab.Run) { runs[1].Error = "taken\nreally" }, why: "one failed next to the others: taken"},
 		"always short": {cpus: 8, beside: func(_ int, runs []lab.Run) { runs[0].Others = 7 }, why: "with others 7."},
 		"short later": {cpus: 8, beside: func(nth int, runs []lab.Run) {
 			if nth == 3 {

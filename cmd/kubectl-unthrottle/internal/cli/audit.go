@@ -249,7 +249,7 @@ func (o *auditor) hear(ctx context.Context, access *cluster.Access, objects *clu
 	}
 	if len(found.Agents) == 0 && o.agents != agentsAuto { // they were asked for by name
 		return append(problems, result.Problem{
-			At: "agents", Severity: string(manifest.Error), Text: "there is none in namespace " + search.Namespace,
+			At: "agents", Severity: string(manifest.Error), Text: "none found in namespace " + search.Namespace,
 			Hint: "kubectl unthrottle install --namespace " + search.Namespace + " installs them; without --agents they are asked where there are any",
 		})
 	}

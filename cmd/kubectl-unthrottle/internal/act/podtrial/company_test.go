@@ -95,9 +95,9 @@ func TestAtOnce(t *testing.T) {
 		"busy sidecars":         {prepare: func(f *fake) { f.sidecar = 3 }, inTurn: "two of them take "},
 		"others":                {prepare: func(f *fake) { f.others = 4 }, inTurn: "others used the CPUs while it was looked at", others: 4},
 		"unseen":                {prepare: func(f *fake) { f.seesHost = false }, inTurn: "how long its threads wait for a CPU can't be seen"},
-		"one after the other":   {prepare: func(f *fake) { f.apart = true }, inTurn: "a second one failed beside it: the loads did not run at the same time: "},
-		"no room on the node":   {prepare: func(f *fake) { f.events["s2-run-1"], f.events["s2-run-2"] = forbidden, forbidden }, inTurn: "a second one failed beside it: the quota has no room for a trial"},
-		"no room in the middle": {prepare: func(f *fake) { f.events["s2-run-3"] = forbidden }, inTurn: "one could not be run beside the others: the quota has no room for a trial"},
+		"one after the other":   {prepare: func(f *fake) { f.apart = true }, inTurn: "a second one failed next to it: the loads did not run at the same time: "},
+		"no room on the node":   {prepare: func(f *fake) { f.events["s2-run-1"], f.events["s2-run-2"] = forbidden, forbidden }, inTurn: "a second one failed next to it: the quota has no room for a trial"},
+		"no room in the middle": {prepare: func(f *fake) { f.events["s2-run-3"] = forbidden }, inTurn: "one could not be run next to the others: the quota has no room for a trial"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)

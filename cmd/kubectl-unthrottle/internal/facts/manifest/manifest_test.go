@@ -302,7 +302,7 @@ func TestBounds(t *testing.T) {
 	})
 	t.Run("many duplicates", func(t *testing.T) {
 		set := read(t, pod+strings.Repeat("x: 1\n", 1000))
-		const want = `the key "x" stands in line 14, too; and 998 more like this, the next in lines 16, 17 and 18`
+		const want = `the key "x" is repeated in line 14; and 998 more like this, the next in lines 16, 17 and 18`
 		if len(set.Problems) != 1 || set.Problems[0].Text != want || set.Problems[0].At.Line != 15 || len(set.Workloads) != 1 {
 			t.Errorf("%+v, %d workloads", set.Problems, len(set.Workloads))
 		}

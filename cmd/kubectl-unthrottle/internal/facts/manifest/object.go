@@ -585,7 +585,7 @@ func (d *document) duplicates(root, except *Node) {
 					continue
 				}
 				d.reader.problem(d.file, at, Warning, "remove one of them: the last one counts, and kubectl refuses both",
-					"the key %q stands in line %d, too", short(k.Value), d.file.lineOf(before.Start))
+					"the key %q is repeated in line %d", short(k.Value), d.file.lineOf(before.Start))
 				continue
 			}
 			first[k.Value] = k

@@ -111,7 +111,7 @@ const mostAround = 4 << 20
 func pull(ctx context.Context, image, dir string, most int64) error {
 	ref, err := name.ParseReference(image)
 	if err != nil {
-		return fmt.Errorf("its name is none: %w", err)
+		return fmt.Errorf("invalid name: %w", err)
 	}
 	// Blobs lie elsewhere, and so redirects are followed where the client does: not to private addresses. Credentials stay.
 	asks := web.New(web.Options{Of: "the registry", Most: most + mostAround, Elsewhere: true, Proxy: true})

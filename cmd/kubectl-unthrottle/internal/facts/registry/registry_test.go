@@ -90,7 +90,7 @@ func TestRead(t *testing.T) {
 		{strings.TrimPrefix(page.URL, "http://") + "/a:1", one},
 		{"UPPER/a b", one},
 	}
-	want := []string{"built with Go 1.", "its registry does not have it", "not a Go program", "", "log in", "no time left", "", "its name is none"}
+	want := []string{"built with Go 1.", "its registry does not have it", "not a Go program", "", "log in", "no time left", "", "invalid name"}
 	for i, image := range images {
 		within := 5 * time.Minute // a busy machine takes its time
 		if want[i] == "no time left" {

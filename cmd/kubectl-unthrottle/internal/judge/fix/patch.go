@@ -122,7 +122,7 @@ func noStrategic(o []*change) string {
 	}
 	for _, ch := range o {
 		if len(ch.entries) > 1 {
-			return "a variable stands in env twice; take --as json6902"
+			return "a variable is in env twice; take --as json6902"
 		}
 		if ch.c.Name == "" || names[ch.c.Name] > 1 {
 			return "its containers have no names to tell them apart; use --as json6902"

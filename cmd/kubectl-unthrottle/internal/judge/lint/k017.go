@@ -95,7 +95,7 @@ func (f *facts) choosing(a workload.Advice, limit forecast.Limit, c *workload.Co
 			if f.b.Known {
 				who = "the program would take"
 			}
-			n = f.about(finding.Info, leave("nothing, if that is meant; tune measures which limit and GOMAXPROCS are best", notYet),
+			n = f.about(finding.Info, leave("nothing, if this is intended; tune measures which limit and GOMAXPROCS are best", notYet),
 				"%s recommends %s: %s %s, and takes %s now", a.By, limit, who, after, before)
 		}
 	}
