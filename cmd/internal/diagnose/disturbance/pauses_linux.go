@@ -28,7 +28,7 @@ type eye struct {
 }
 
 // WatchPauses waits for a line from in, and then writes reports to out until they are no longer read. Its process does nothing else, and
-// has neither a garbage collection nor preemption, and a P for each CPU and one more: see Start.
+// has neither a garbage collection nor preemption, and a P for each CPU and one more: see StartPauses.
 func WatchPauses(in io.Reader, out io.Writer) error {
 	if err := watcher.AwaitBegin(in); err != nil {
 		return err

@@ -123,7 +123,7 @@ func (r *Runner) Run(ctx context.Context, s lab.Setting) (lab.Run, error) {
 	return out, nil
 }
 
-// ownCopy is a command line with a copy of its program, which done removes; see builds.Copy.
+// ownCopy is a command line with a copy of its program, which done removes; see workload.Copy.
 func ownCopy(args []string, dir string) (own []string, done func(), err error) {
 	if dir == "" {
 		return args, func() {}, nil
